@@ -44,8 +44,8 @@ class Fact:
 
     @property
     def differences(self) -> tuple[int | float | None, ...]:
-        """Return each run's difference from the first, at 12 digits; None for words, where a run lacks the fact, and everywhere
-        if the first lacks it.
+        """Return each run's difference from the first, floats at 12 digits; None for words and bools, where a run lacks the
+        fact, and everywhere if the first lacks it.
         """
         first, found = self.values[0], list[int | float | None]()
         for value in self.values:
@@ -82,7 +82,7 @@ class KernelFacts:
         return self.missing or any(fact.differs for facts in self.groups.values() for fact in facts)
 
     def fact(self, group: str, name: str) -> Fact:
-        """Return the fact `name` of a group. Raises KeyError for an unknown name."""
+        """Return the fact `name` of a group. Raises KeyError for an unknown group or name."""
         for fact in self.groups[group]:
             if fact.name == name:
                 return fact
@@ -124,7 +124,7 @@ class RunComparison(ShownResult):
 
     @property
     def same(self) -> bool:
-        """Return True if no fact differs and every kernel is in all runs; a fact that a run lacks does not count."""
+        """Return True if no fact differs between the runs that have it, and every kernel is in all runs."""
         facts, kernels = (*self.call, *self.outputs), self.kernels
         return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
 

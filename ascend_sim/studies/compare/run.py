@@ -66,7 +66,7 @@ def compare_runs(
 def compare_calls(
     runs: Sequence[Given], case: str | Path | Case | None, chip: str | Path | None, progress: Progress | None
 ) -> RunComparison:
-    """Return the comparison of single runs; raises as `compare_runs` does."""
+    """Return the comparison of single runs; raises as `compare_runs` does, and SimError where no run launched a kernel."""
     if not 2 <= len(runs) <= len(LETTERS):
         raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")
     opened = tuple(open_sources(tuple(runs), case, chip, progress))
@@ -151,7 +151,7 @@ def _apart(first: OneRun, run: OneRun) -> dict[str, Value]:
     """Return the comparison of a run's outputs with those of the `first` run: for each the share of equal values and the
     largest difference.
 
-    {} for the first run itself; outputs of another shape are left out. NaN equals NaN, -0 not +0.
+    {} for the first run itself; outputs of another shape, or that one run lacks, are left out. NaN equals NaN, -0 not +0.
     """
     found: dict[str, Value] = {}
     for name, (array, dtype) in run.outputs.items() if run is not first else ():

@@ -65,7 +65,9 @@ def render(
 
 
 def _summary(console: Console, comparison: RunComparison) -> None:
-    """Print the call's and the outputs' facts that differ, the kernels whose times differ most, and the causes of the first."""
+    """Print the total, some of the call's facts that differ, of the outputs' facts, and of the kernels that differ, the largest
+    difference first; then the causes of the first kernel that has some.
+    """
     rows = _FactRows(console, comparison)
     total, *others = comparison.call
     facts = [fact for fact in others if fact.differs]

@@ -18,7 +18,7 @@ def formula_lines(explanation: Explanation) -> list[str]:
     """Return the formula with this problem's strides and paddings in letters, then with the element's index, and the number
     of its products.
 
-    Up to 24 products are written out; a sum without products has the reason instead.
+    The products are written out if there are at most 24; a sum without products has the reason instead.
     """
     count, everything = len(explanation.formula.left), _all_terms(explanation)
     lines = [*_symbols(explanation), "", counted(count, "product")]

@@ -116,7 +116,8 @@ class _Map:
     """Drawing of one of the three tensors ("left", "right", "out") as planes of rows x columns, with only the planes that
     the element needs.
 
-    A small tensor has a plane for each channel, with its numbers; in a larger one all channels share a plane.
+    A small tensor, of at most four planes of at most 64 elements, has a plane for each channel, with its numbers; in a larger
+    one all channels share a plane.
     """
 
     def __init__(self, explanation: Explanation, side: str) -> None:
@@ -173,7 +174,7 @@ class _Map:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map as plain values: name, shape, sizes, planes with label and (small maps) numbers, and the cells of
-        the element in the output.
+        the element (None but for the output).
         """
         shown = []
         weight = self.stored == "weight"
@@ -356,7 +357,7 @@ def _in_window(explanation: Explanation, owner: int, window: tuple[int, int], fo
 def _buffers(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[dict[str, Any]]:
     """Return a dict for each on-chip buffer that is written in the window, from L1 on: name, capacity, and "writes".
 
-    A write is [low byte, high byte, start, retirement, 1 if the element needs it].
+    A write is [first byte, end of the last byte, start, retirement, 1 if the element needs it].
     """
     run = explanation.provenance.programs[part.owner]
     writes: dict[str, list[list[int]]] = {}

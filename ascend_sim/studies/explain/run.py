@@ -113,7 +113,7 @@ class Explanation(ShownResult):
         return np.array_equal(mine[:, np.lexsort(mine)], wanted[:, np.lexsort(wanted)])
 
     def indices(self, operand: MmadOperand, which: Array) -> Array:
-        """Return the flat indices, in the caller's tensor, of the elements `which` of an mmad's operand.
+        """Return the flat indices, in the caller's tensor, of the elements `which` (a mask or indices) of an mmad's operand.
 
         Every one of them must be a number of the caller: an element that is CONSTANT, such as padding, has no index.
         """

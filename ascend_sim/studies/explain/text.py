@@ -158,7 +158,8 @@ def _stride_words(explanation: Explanation) -> str:
 def part_lines(explanation: Explanation, part: SumPart, width: int | None = None) -> list[str]:
     """Return the lines on one L0C tile: its core, the loads to L1, and every mmad with the partial sum of the element after it.
 
-    Tables are at most `width` wide (None: any width), long ones cut in the middle; up to 24 products are written out.
+    Tables are at most `width` wide (None: any width), long ones cut in the middle. The tile's products are written out
+    if there are at most 24.
     """
     first = part.mmads[0]
     run = explanation.provenance.programs[part.owner]

@@ -60,8 +60,8 @@ def chip_detail(spec: ChipSpec) -> RenderableType:
 
 
 def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
-    """Return chips side by side: product, architecture, derived figures, then every number in which they differ ("-" where a
-    chip has none).
+    """Return chips side by side: product, architecture, kind of cores, derived figures, then every number in which they differ
+    as shown ("-" where a chip has none).
 
     Numbers that are equal in all of `specs` are left out and counted below the table.
     """

@@ -43,7 +43,7 @@ def _finite(result: Array, reference: Array) -> tuple[Array, Array]:
 def effective_bits(result: Array, reference: Array) -> float:
     """Return -log2(mean |error| / mean |reference|) over the elements finite in both.
 
-    Infinity where there is no error, minus infinity where there is one and the reference is 0.
+    Infinity without an error, also where no element is finite; minus infinity for an error where the reference is 0.
     """
     result, reference = _finite(result, reference)
     error, size = np.abs(result - reference).sum(), np.abs(reference).sum()

@@ -115,7 +115,7 @@ class PrecisionTable(ShownResult):
 
     @property
     def passed(self) -> bool:
-        """Return True if every row passed; refused rows count as passed."""
+        """Return True if every row passed; rows that did not run count as passed."""
         return all(row.passed for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -273,11 +273,11 @@ class _Bench:
         model: ValueModel,
         known: dict[tuple[str, str], PrecisionRow],
     ) -> PrecisionRow | None:
-        """Run a refused 8-bit row as one call for grad_input and one for grad_weight under conformance "library"; return one
-        row with times, cycles and findings added.
+        """Run a refused 8-bit row as a call for each of grad_input and grad_weight that the case asks for, under conformance
+        "library"; return one row with times, cycles and findings added.
 
-        A later cubeMathType takes the first one's figures. None if the row has no 8-bit inputs, the operator no output mask, or
-        no such call runs.
+        A later cubeMathType takes the first one's figures. None if the row has no 8-bit inputs or is such a call itself, the
+        operator no output mask, or no such call runs.
         """
         mask = case.attributes.get("output_mask")
         if refused.dtype not in EIGHT_BIT or mask is None or self._alone:

@@ -33,10 +33,10 @@ def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
     """Return a dict for each distinct computation: (chip, input dtype, compute dtype, model); rows without outputs are left
     out.
 
-    "bits" of each output (None: exact; without an output whose bits are undefined, as no error is finite), "underflows" and
-    "overflows" by operand where there are any, "bias" the output's mean signed error over its mean size that is largest in
-    size, "cube_math_types" all that compute so, "correct" the verdict, "vendor_pass" False where the vendor's threshold fails
-    (against unrounded inputs).
+    Beside its cost, "bits" of each output (None: exact; without an output whose bits are undefined, as no error is finite),
+    "underflows" and "overflows" by operand where there are any, "nonfinite" elements of all outputs, "bias" the output's mean
+    signed error over its mean size that is largest in size, "cube_math_types" all that compute so, "correct" the verdict of all
+    outputs, "vendor_pass" False where the vendor's threshold fails (against unrounded inputs), and "findings", their number.
     """
     found: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
     for row in table.rows:
@@ -75,7 +75,7 @@ def _line(row: PrecisionRow) -> dict[str, Any]:
 
 
 def short(dtype: str | None) -> str:
-    """Return the short name of a dtype; "-" for None."""
+    """Return the short name of a dtype, itself if it has none; "-" for None."""
     return "-" if dtype is None else SHORT.get(dtype, dtype)
 
 

@@ -53,7 +53,7 @@ class Draft:
     def made(self) -> tuple[Case, ChipSpec]:
         """Return the changed case and its chip, with sizes and numbers put in; the sizes change `entries` too.
 
-        Raises ConfigError where the entries do not fit together.
+        Raises ConfigError for an unknown chip, and where entries, sizes or numbers are not allowed or do not fit together.
         """
         entries = self.entries
         if self.sizes:
@@ -69,7 +69,9 @@ class Draft:
 
 @frozen
 class SweepField:
-    """A varied field: its name as the user wrote it, and `put`, which sets a value in a draft."""
+    """A varied field: its name as the user wrote it, and `put`, which sets a value in a draft; most values are checked by
+    `Draft.made`.
+    """
 
     name: str
     put: Callable[[Draft, Any], None]

@@ -80,10 +80,10 @@ class Sweep(ShownResult):
 
     def front(self, first: str = "us", second: str = "l1") -> list[Row]:
         """Return the Pareto front of two columns: the rows that no other beats in one without being worse in the other,
-        sorted by `first`.
+        the best by `first` first.
 
-        Less is better, but for "tflops" and "efficiency" more. Of equal points one is kept. Raises SimError for a column
-        without numbers.
+        Less is better, but more for columns that end in "tflops" or "efficiency". Rows without a number in both are left out,
+        of equal ones the first is kept. Raises SimError for a column without numbers.
         """
         signs = [-1 if column.endswith(LARGER_IS_BETTER) else 1 for column in (first, second)]
         both = [row for row in self.numeric(first) if row in self.numeric(second)]
@@ -142,8 +142,8 @@ def sweep(
     of the chip ("chip.memory.hbm_gb_per_s"). `out` is a folder with the store. `jobs` processes share the points, or the
     workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt (Ctrl-C) ends it with the finished points, if any.
 
-    Raises ConfigError for an unknown field, and if no combination of values can run; SimError for a store or a scheduler that
-    cannot be used.
+    Raises ConfigError for an unknown field, a field or value that is missing or given twice, more than 100,000 points, and if
+    no combination of values can run; SimError for a store or a scheduler that cannot be used.
     """
     how = SweepOptions(**options)
     check_options(SweepOptions, {name: value for name, value in how.items() if value is not None})
@@ -184,8 +184,8 @@ def sweep(
 def _point(
     case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], how: SweepOptions
 ) -> SweepPoint | dict[str, Any]:
-    """Return the point with those values of the fields, or, where they do not fit together, {"status": None, "reason": ...}.
-    The point is not run.
+    """Return the point with those values of the fields, not run; {"status": None, "reason": ...} where a value is not allowed
+    or they do not fit together.
     """
     try:
         draft = Draft.of(case, chip)

@@ -30,10 +30,11 @@ _ALLOWED = (
 
 
 def parse_vary(text: str) -> tuple[str, list[Any]]:
-    """Return (field, values) of the text FIELD=VALUES, where VALUES is a range of numbers or a list in YAML without its
-    brackets.
+    """Return (field, values) of the text FIELD=VALUES, where VALUES is a range of numbers, its last one included, or a list in
+    YAML without its brackets; sizes with a unit (512KiB) become bytes.
 
-    Raises ConfigError for a missing part, an empty or broken range, and a value that is none or a mapping.
+    Raises ConfigError for a missing part, broken YAML, a range that is empty, broken or has more than 100,000 numbers, and a
+    value that is none or a mapping.
     """
     name, equals, values = (part.strip() for part in text.partition("="))
     if not name or not equals or not values:
@@ -54,8 +55,8 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
 def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]]]:
     """Return {fields that vary together: their settings}; each setting is a tuple with a value for each field.
 
-    A name with commas is a group; a value that is not a list counts as one setting. Raises ConfigError for a field given
-    twice, and for a setting of several fields with another number of values.
+    A name with commas is a group; a text, path, chip or other value that cannot be iterated counts as one setting. Raises
+    ConfigError for a field given twice, and for a setting of several fields with another number of values.
     """
     found: dict[tuple[str, ...], list[Sequence[Any]]] = {}
     for text, given in vary.items():
@@ -80,7 +81,7 @@ def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]
 
 
 def _in_bytes(size: re.Match[str]) -> str:
-    """Return a size with a unit as text: its number of bytes."""
+    """Return the bytes of a matched size with a unit (512KiB), as text."""
     count = _number(size["count"]) * _BYTES[size["unit"]]
     return str(int(count) if count == int(count) else count)
 

@@ -30,7 +30,8 @@ Tiling = GradInputTiling | GradWeightTiling
 def _last_with_most(tiling: Tiling, tasks: int) -> int:
     """Return the number of the last of the blocks that have the most tasks, when `tasks` tasks are dealt to the blocks in turn.
 
-    Its tasks are often the short ones at the edges. With StreamK it is the last block that shares one of the last tasks.
+    Its tasks are often the short ones at the edges. With StreamK it is the last block that shares one of the last tasks,
+    or block 0 if none is shared.
     """
     if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
         return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1

@@ -99,8 +99,8 @@ def search_tilings(
 def parse_fields(texts: Sequence[str], kernels: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return {kernel: {field: number}} of texts with FIELD=NUMBER or KERNEL.FIELD=NUMBER, several with commas.
 
-    A field without its kernel holds for all `kernels`. Raises ConfigError for another form, another kernel, and a field given
-    twice.
+    A field without its kernel holds for all `kernels`, each of which has an entry. Raises ConfigError for another form (numbers
+    are whole), another kernel, and a field given twice.
     """
     fields: dict[str, dict[str, int]] = {name: {} for name in kernels}
     for part in (part.strip() for text in texts for part in text.split(",")):

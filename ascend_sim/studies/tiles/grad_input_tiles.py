@@ -162,7 +162,7 @@ class GradInputTiles(Prices):
         """Return (tile, how often it occurs) for the distinct tiles of at most `base_m` pixels into which the pixels `start` to
         `start + count` of a part of dx are cut.
 
-        Tiles that lie outside dx are left out.
+        Pixels behind the end of the part, and tiles that lie outside dx, are left out.
         """
         own = self._parts(cut)[part]
         end, pieces = min(start + count, own.rows * own.problem.w_in), range(len(self._pieces(cut, part)))
@@ -184,7 +184,8 @@ class GradInputTiles(Prices):
     def _kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
         """Return a Counter {kind: number of the block's tasks of it}.
 
-        A kind is (group, first pixel, pixels, first channel, end, kernel planes, part).
+        A kind is (group, first pixel, pixels, first channel, end of the channels within whole C0 of the group, kernel planes
+        that meet gradOutput, part).
         """
         found: Counter[tuple[int, ...]] = Counter()
         for task in grad_input_tasks(shape, self.inp, block):

@@ -228,10 +228,10 @@ class GradWeightWork(Prices):
     def _pixel_spans(
         self, row: int, rows: int, tap: int, base_k: int, step_ka: int, step_kb: int, strips: int, taps: int
     ) -> _Pixels:
-        """Return the steps and loads over the pixels of `rows` rows of one image, from `row` on.
+        """Return the steps and loads over the pixels of `rows` rows of gradOutput in one image, from `row` on.
 
         `taps` above 0: taps are split, and this is tap `tap`. `strips` are the columns of a strip, 0 for whole rows. Steps that
-        meet padding alone do not occur, and then no load is counted.
+        meet padding alone do not occur, and then no load of their strip is counted.
         """
         steps: Counter[int] = Counter()
         even: Counter[int] = Counter()

@@ -29,9 +29,9 @@ class SearchOutcome(ShownResult):
     if the call launches a kernel without fields or has a tiling of its own. `results` are the tilings that were simulated to
     their end, fewest cycles first; `own` is among them unless fixed fields exclude it. `slower` counts the tilings whose
     simulation was stopped, because each is slower than the `top` results that were asked for. `fit` counts the tilings of the
-    grid; `open` those that might still beat the best and the call (by more than `within`), of which `least` is the lowest
-    bound. `reused` results were in the store. Without `listed` the search ended before it had listed all tilings, and the
-    counts are of those that it had.
+    grid, and `own`; `open` those that might still beat the best and the call (by more than `within`), of which `least` is the
+    lowest bound. `reused` results were in the store. Without `listed` the search ended before it had listed all tilings, and
+    the counts are of those that it had.
     """
 
     kernel: CubeKernel

@@ -45,8 +45,8 @@ _TOGETHER = 2048
 
 @frozen
 class State:
-    """Progress of a search: number of simulated tilings, fewest cycles so far, number of tilings that may beat them, their
-    lowest bound.
+    """Progress of a search: number of simulated tilings, stopped and stored ones included, fewest cycles so far (None before
+    the first), number of tilings that may beat them, their lowest bound (None without any).
     """
 
     simulated: int
@@ -72,7 +72,7 @@ def search(
     With `top` a simulation is stopped once `top` tilings, the own choice not counted, are known to take fewer cycles: the first
     `top` results stay the same, the others are only known to be slower. Results go to `store` (None: kept in memory) as they
     come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises TilingError
-    for fields that no tiling can have, SimError where no tiling of the grid fits.
+    for fields that no tiling can have; SimError for fewer than 1 `jobs`, where no tiling of the grid fits, or without a result.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
@@ -266,8 +266,8 @@ class _Search:
         return others[-1] if len(others) == self.top else None
 
     def _known(self, name: str) -> bool:
-        """Return True if the tiling called `name` needs no further simulation: this search has its result, or an earlier search
-        stopped it after as many cycles as `_enough` returns.
+        """Return True if the tiling called `name` needs no further simulation: this search has its result or stopped it, or an
+        earlier search stopped it after at least as many cycles as `_enough` returns.
 
         The latter is then added to `slower`.
         """

@@ -145,8 +145,8 @@ class ConvKernel(ConvRow):
         self.direction = "backward" if gradient else "forward"
 
     def check(self, kernel: MeasuredKernel) -> None:
-        """Raise ValueError for sizes that contradict each other. A graph's row that lacks sizes passes, and `task` gives the
-        reason why it is skipped; a row of an aclnn call that lacks them does not.
+        """Raise ValueError for sizes that contradict each other and an unknown `library`. A graph's row that lacks sizes
+        passes, and `task` gives the reason why it is skipped; a row of an aclnn call that lacks them does not.
         """
         if not (self.graph and self._missing(kernel)):
             super().check(kernel)

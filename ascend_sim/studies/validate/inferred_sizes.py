@@ -20,7 +20,8 @@ def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str])
     """Return one stride for each axis in the order of `axes`, {axis: (input size, output size, kernel size)}.
 
     The user's column (`stride_AXIS` in `given`) wins; an axis with one output row takes the smallest that fits. Where several
-    strides fit an axis, the only one that fits all axes is taken, otherwise Open is raised.
+    strides fit an axis, the only one that fits all axes is taken. Raises Open if there is none or several, and if none fits an
+    axis.
     """
     found: dict[str, set[int]] = {}
     for axis, (size, out, kernel) in axes.items():
@@ -72,7 +73,7 @@ def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> 
     """Return the compute dtype: fp32 operands become hf32 if the profiler says so, or by `default` ("YES" or "NO") where it
     says nothing.
 
-    The default is appended to `assumed`.
+    A default that decides is noted in `assumed`.
     """
     if dtype != "fp32":
         return dtype
@@ -85,8 +86,8 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
     """Return the columns of a forward convolution or gradient, 2-D or 3-D, inferred from the shapes of its three tensors in the
     order of the operator's prototype.
 
-    Operands below four axes (constant lists) do not count. Assumptions are appended to `assumed`; raises Open for a size that
-    stays open.
+    Operands below four axes (constant lists) do not count. Assumptions are appended to `assumed`. Raises Open for a size that
+    stays open, for shapes of no convolution, and for a Conv2D gradient without a number of blocks.
     """
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
@@ -215,7 +216,7 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
     """Return the columns of a ReduceSum as text: Ci is the size of the axes that remain, N of the summed ones before them, Hi
     of the summed ones after them; Wi is 1.
 
-    Raises Open where the remaining axes do not lie side by side.
+    Raises Open without shapes, and where the remaining axes are unknown or do not lie side by side.
     """
     sources, targets = line.tensors("input"), line.tensors("output")
     if not sources or not targets:
@@ -234,7 +235,7 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
 
 
 def _kept_axes(shape: tuple[int, ...], left: tuple[int, ...]) -> list[int]:
-    """Return the axes of `shape` that remain in `left`, whose summed axes may be kept with size 1.
+    """Return the axes of `shape`, longer than 1, that remain in `left`, whose summed axes may be kept with size 1.
 
     Raises Open if several choices fit, or none.
     """

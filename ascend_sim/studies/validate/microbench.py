@@ -222,7 +222,7 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
     """Return (cycles of occupancy, cycles from start to retirement) of one transfer on an idle device whose L2 has its
     bytes.
 
-    Raises SimError for bytes that the buffer cannot hold or the path cannot move at once.
+    Raises SimError for more than 512 KiB, and for bytes that the buffer cannot hold or the path cannot move at once.
     """
     source, destination = path.split("->")
     if nbytes > TENSOR:

@@ -31,8 +31,8 @@ _BUFFERS = 2
 
 
 def note_launches(lines: Sequence[dict[str, str]], chip: ChipSpec) -> None:
-    """Set the column `launches` of a profiler's lines in place: "warm" where one of the last launches on cores of that kind ran
-    the same code, else "cold".
+    """Set the column `launches` of a profiler's lines in place: "warm" where one of the last launches on cores of that kind of
+    the device ran the same code, else "cold".
 
     How many launches count is the chip's launch.kept_launches; launches that are not simulated count too. Lines that have the
     column keep it, and lines without a start time get none.

@@ -99,7 +99,8 @@ def _read_file(
 ) -> list[MeasuredRow]:
     """Return the rows of one file; a row that cannot be used has the reason in `unlike`, and its error is added to `wrong`.
 
-    Raises ConfigError for a file that is missing, no text, without rows or without a needed column.
+    Raises ConfigError for a file that is missing, no text, without rows or without a needed column; SimError for a profile
+    without `chip` and for `l2` STEP without start times.
     """
     if not path.exists() or path.is_char_device():  # a device may have no end
         raise ConfigError(f"{path}: {why_no_file(path)}; --rows takes a CSV of measured rows, or a profiler's folder")

@@ -78,7 +78,7 @@ def _sealed_by_time() -> Mapping[float | str, Sequence[Mapping[str, str]]]:
 def _copies(cells: Mapping[str, str], sealed: Mapping[str, str]) -> bool:
     """Return True if two rows of equal time have sizes or shapes in common and differ in none that both have.
 
-    A row of another chip is not a copy; a chip file of a user's may be any chip.
+    A row that names another chip is not a copy; no chip and a user's chip file may be any chip.
     """
     chip = cells.get("chip", "").strip().lower()
     names = [name for name in (*_SIZES, "shapes") if cells.get(name) and sealed.get(name)]
