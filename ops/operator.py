@@ -149,7 +149,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     def product(self, chip: ChipSpec) -> ProductSpec:
         """Return the accepted arguments of the operator on a chip; AclnnError 161002 for an unknown product.
 
-        An operator without cube kernels needs no file in configs/operators.
+        An operator without cube kernels needs no file in configs/operators; it then has `any_arguments`.
         """
         if not self.cube_kernels and not has_file(self.name):
             return any_arguments(self.name, chip.identity.product)

@@ -67,7 +67,7 @@ class ByteRange:
 
     @property
     def data(self) -> Bytes:
-        """Return a view of the bytes in the block."""
+        """Return a writable view of the range's bytes in the host's copy of the block."""
         return self.block.data[self.offset : self.offset + self.size]
 
     def part(self, offset: int, size: int, name: str) -> Allocation:

@@ -122,8 +122,8 @@ def install(ffi: Any, lib: Any) -> None:
 
 
 class Shim:
-    """Connects the functions of the C library with those of `ascend_sim.acl`; `ffi` is the library's cffi object, `handles` its
-    table of pointers.
+    """Connection of the functions of the C library with those of `ascend_sim.acl`; `ffi` is the library's cffi object,
+    `handles` its table of pointers.
     """
 
     def __init__(self, ffi: Any) -> None:

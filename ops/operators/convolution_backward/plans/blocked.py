@@ -113,8 +113,8 @@ class BlockedPlan(Gradients):
     def grad_weight(self, gradient: str, features: str) -> None:
         """Append the filter kernel, the conversion of dW from FRACTAL_Z, and the steps to the caller's tensor (`deliver`).
 
-        If groups are merged, dW first becomes FRACTAL_Z of all filters without merging (`ungrouped`). Grouped 16-bit calls in
-        the library's profile are cast to 16 bits before the conversion.
+        Before the conversion, grouped 16-bit calls in the library's profile cast dW to 16 bits, and then, if `regrouped`, dW
+        becomes FRACTAL_Z of all filters without merging (`ungrouped`).
         """
         layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
