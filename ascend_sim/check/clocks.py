@@ -109,7 +109,7 @@ class Events:
         self._first = np.searchsorted(self._track, np.arange(tracks + 1))
         self.heard = np.zeros((len(order), self.columns), np.int32)
         self.through = np.zeros((len(order), self.columns), np.int32)
-        self._hear(joins, before, counts, learns, np.argsort(order, kind="stable"), join)
+        self._hear(joins, before, learns, np.argsort(order, kind="stable"), join)
         own = self.pipes[self._track % self.columns] == items.pipe[self.item]
         self.released: Rows = np.where(waits[self.item] & own, matches.partner[self.item] + 1, 0).astype(np.int32)
         self.meets, self.inputs = self._meet(counter)
@@ -128,11 +128,11 @@ class Events:
                 found[mine, column] = np.searchsorted(rows, items.row[joins[mine]])
         return found
 
-    def _hear(self, joins: Ints, before: Rows, counts: Ints, learns: Ints, number: Ints, join: Ints) -> None:
+    def _hear(self, joins: Ints, before: Rows, learns: Ints, number: Ints, join: Ints) -> None:
         """Set `heard` and `through` of all events.
 
         The first entries of `number` are the events of the rows `learns`, the rest those of the scalar waits and barriers
-        `joins[join]`. `before` is the result of `_before`, `counts` the rows by program and pipe.
+        `joins[join]`. `before` is the result of `_before`.
         """
         items = self.matches.items
         barriers = items.kind[learns] == BARRIER

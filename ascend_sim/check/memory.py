@@ -91,7 +91,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
         place = subject.place(number, row_, access, at)
         if kind == "outside":
             title, name = f"illegal {access} of size {size}", f"illegal {access}"
-            advice = _limit(subject, space, number, row_, at, writes=writes)
+            advice = _limit(subject, space)
         else:
             title, name = f"misaligned access of size {size}", "misaligned access"
             advice = f"addresses on {space} are multiples of {multiple} bytes (chip file, alignment)"
@@ -266,7 +266,10 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) -> int:
-    """Return the address operand with which a row reads or writes (`writes`) a space; 0 for a region without an operand."""
+    """Return the address operand with which row `row` of program `number` reads a space, or with `writes` writes it.
+
+    Returns 0 for a region without an operand.
+    """
     view = subject.programs[number][row]
     regions = view.instruction.writes() if writes else view.instruction.reads()
     operand = next(region.operand for region in regions if region.space == space)
@@ -287,8 +290,8 @@ def _spot(subject: Subject, space: str, number: int, row: int, at: int, writes: 
     return f"at {at & OFFSET_MASK:#x} on GM in {subject.task.name}, in no tensor of it"
 
 
-def _limit(subject: Subject, space: str, number: int, row: int, at: int, *, writes: bool) -> str:
-    """Return the size that an access exceeds in words: that of the buffer, or those of all tensors of the launch."""
+def _limit(subject: Subject, space: str) -> str:
+    """Return in words the size that no access to a space may exceed: of the buffer, or of each tensor of the launch."""
     if space != "GM":
         has = subject.chip.buffers.get(space, 0)  # type: ignore[call-overload]
         return f"{space} has {has} bytes (chip {subject.chip.name}, buffers.{space})"

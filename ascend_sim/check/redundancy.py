@@ -110,8 +110,8 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
 
 
 def _beside_own(subject: Subject, number: int, rows: Ints) -> NDArray[np.bool_]:
-    """Return for each of `rows` True if it is no barrier of the library, but the one of `rows` before or behind it on its pipe
-    is.
+    """Return for each of `rows` of program `number` True if it is no barrier of the library, but the one of `rows` before or
+    behind it on its pipe is.
     """
     notes = subject.programs[number].notes
     pipe, beside = subject.synced[number].pipe[rows], np.zeros(len(rows), np.bool_)

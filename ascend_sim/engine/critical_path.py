@@ -196,7 +196,7 @@ class _Walk:
         time = tasks[last].finish
         found: list[PathStep] = []
         while node is not None:
-            before, at, what, because = self._before(node, time)
+            before, at, what, because = self._before(node)
             if at == time and found:
                 if not found[-1].because:
                     found[-1] = replace(found[-1], because=because)
@@ -214,10 +214,8 @@ class _Walk:
 
     # -- one step back: (what happened before, when, what took the time since, why it began then) ----------------------
 
-    def _before(self, node: _Node, time: int) -> tuple[_Node | None, int, str, str]:
-        """Return the node that `node`, reached at cycle `time`, waited for last (None: the beginning), its cycle, the kind of
-        time between, and why.
-        """
+    def _before(self, node: _Node) -> tuple[_Node | None, int, str, str]:
+        """Return the node that `node` waited for last (None: the beginning), its cycle, the kind of time between, and why."""
         kind, index, row = node
         if kind == _TASK_END:
             return self._task_end(index)

@@ -66,7 +66,10 @@ class Device:
         return [index for index in cold if priced & {kind for _, kind, _ in tasks[index].cores(self.chip, 0)}]
 
     def allocate(self, size: int, name: str) -> Allocation:
-        """Reserve `size` bytes of GM and return the allocation, with bytes only if the device has values."""
+        """Reserve `size` bytes of GM and return the allocation, with bytes only if the device has values.
+
+        Raises as `GlobalMemory.allocate`.
+        """
         return self.gm.allocate(size, name, with_data=self.with_values)
 
     def pass_over(self, tensors: Sequence[tuple[Allocation, bool]]) -> int:

@@ -134,7 +134,8 @@ class ProgramValues:
         self._astray.clear()
 
     def _prepare(self, argument: int) -> None:
-        """Store the local regions of an instruction: those read at its start, those read at its retirement, and those written.
+        """Store the local regions of instruction number `argument`: those read at its start, those read at its retirement, and
+        those written.
 
         Accumulators are read late: the cube interlocks its additions to an L0C tile. Sources from which values choose are left
         out; `at_start` checks the chosen elements.

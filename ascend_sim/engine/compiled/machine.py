@@ -115,7 +115,7 @@ class CompiledMachine:
         return [table.table for table in self._tables.values()]
 
     def in_gm(self, tasks: int) -> dict[int, Hazards]:
-        """Return the hazards in GM of a finished watched run, {index of the later access's task: its hazards}."""
+        """Return {index of the later access's task: hazards in GM} of a finished watched run of `tasks` tasks."""
         return read_gm(self.lib.machine_gm(self._c.pointer), tasks)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class Reader:
 
 
 def read_gm(gm: Any, tasks: int) -> dict[int, Hazards]:
-    """Return {index of the later access's task: hazards in GM} after the last program.
+    """Return {index of the later access's task: hazards in GM} after the last program of a run of `tasks` tasks.
 
     Raises MemoryError if C ran out of memory.
     """
