@@ -184,8 +184,8 @@ def inside(indices: range, stride: int, offset: int, size: int) -> range:
 
 
 def _planes_of_taps(p: ConvProblem) -> ConvProblem:
-    """Return the problem as a 1x1 convolution whose H and W have stride 1 and no padding, with one kernel plane for each tap
-    of each plane; stride, dilation and padding along D stay.
+    """Return the problem as a 1x1 convolution of maps as large as gradOutput's, whose H and W have stride 1 and no padding,
+    with one kernel plane for each tap of each plane; sizes, stride, dilation and padding along D stay, but for k_d.
     """
     return replace(
         p,

@@ -118,7 +118,7 @@ class GroupLines(MergedGroups):
     def steps(self) -> list[list[tuple[int, int]]]:
         """Return, for each axis, (start, count) of its units: merged groups, planes, channel blocks, positions, filters.
 
-        Units are 16 long along the axis `lined`, of as many filters as fill half a line, and of one in the others.
+        Units are up to 16 long along the axis `lined`, of as many filters as fill half a line, and of one in the others.
         """
         of_kernel = [steps(self.axes[axis][0], LINES if axis == self.lined else 1) for axis in range(3)]
         groups = ceil_div(self.shape.groups, self.extension)

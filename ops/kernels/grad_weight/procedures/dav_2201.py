@@ -270,8 +270,8 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
     """Return the tiling with single_core_n widened so that its tasks fill whole rounds of the cores; unchanged if no
     width helps.
 
-    Where no width fills them, one is taken whose last round fills the cores if a number of cores shares each task, or
-    lacks at most TAIL_TOLERANCE tasks.
+    Where no width fills them, and more than TAIL_TOLERANCE cores idle in the last round, one is taken whose last round
+    fills the cores if a number of cores shares each task, or lacks at most TAIL_TOLERANCE tasks.
     """
     _, k, n = gemm(inp)
     tasks, cores = task_count(tiling, inp), inp.cores

@@ -63,7 +63,8 @@ def sound_grad_weight(
     else template 0.
 
     Without `chip` grids are compared by the cube's work; with it by loads to L0, too, and on a coupled chip by loads from GM
-    and additions. `image_each`: on a coupled chip a task is one image with all of dW. Raises TilingError where none fits.
+    and additions. `image_each`: on a coupled chip a task is one image with all of dW. `dtype` is as in `grid`. TilingError
+    where none fits, or load3d cannot hold the problem.
     """
     check_grad_weight_problem(inp)
     if inp.deterministic:

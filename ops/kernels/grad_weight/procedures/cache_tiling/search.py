@@ -174,7 +174,7 @@ def vendor_base_template(inp: TilingInput, chip: ChipSpec, dtype: str) -> GradWe
     """Return the V2 kernel's tiling by its base template, which decides where its open template does not; a stand-in
     where ours deals tasks otherwise.
 
-    TilingError where the procedure finds none, or it does not fit L1.
+    TilingError where the procedure finds none, or our kernel cannot run it.
     """
     p = filter_problem(inp, dtype, volumetric=True)
     decided = cache_tiling(p, cycle_costs(chip.identity.arch))

@@ -80,7 +80,10 @@ def share_of(number: int, cut: int, cores: int) -> int:
 
 
 def _tiles_well(units: int) -> bool:
-    """Return True if `units` is small or has enough divisors to be cut into tiles."""
+    """Return True if `units` can be cut into tiles well: it is at most 8, or a divisor up to 64 has more than 2 divisors.
+
+    Above 128 units the richest divisor up to 64 and that of 65 to 128 must also have more than 4 together.
+    """
     if units <= ALWAYS_FINE:
         return True
     small = richness(units, 1, SHARE_SMALL)
