@@ -223,8 +223,8 @@ def output_size(
     """Return (size of a convolution's output along one axis, its formula as text "H = floor(...) + 1").
 
     `size` is the input's, `pads` is (low, high). The convolution is transposed unless `output_padding` is None. Raises
-    ValueError where the size or `kernel` would be below 1. In a case that keeps its entries as given a size below 1 is returned
-    as 1, and a stride below 1 gives (1, "").
+    ValueError where the output's size or `kernel` is below 1. In a case that keeps its entries as given an output's size below
+    1 is returned as 1, and a stride below 1 gives (1, "").
     """
     if case.as_given and stride < 1:
         return 1, ""

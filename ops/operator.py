@@ -310,8 +310,8 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def roundings(self, call: Call, output: str) -> list[str]:
-        """Return the dtypes to which an output's float32 sum is rounded on its way out of the cube, in order; float32 itself is
-        not listed first.
+        """Return the dtypes to which an output's float32 sum is rounded on its way to the caller, in order; float32 may be
+        among them.
         """
 
     def summed(self, output: str) -> str | None:

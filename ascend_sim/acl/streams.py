@@ -143,7 +143,7 @@ def aclrtCreateEvent() -> Event:
 
 @call()
 def aclrtDestroyEvent(event: Any) -> None:
-    """Destroy an event and return ret; queued waits for its record stay in effect."""
+    """Destroy an event and return ret; queued waits for its record stay in effect. Refuses all but a live event."""
     live_handle("event", event, Event).live = False
 
 

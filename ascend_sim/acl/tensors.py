@@ -111,19 +111,19 @@ def aclCreateBoolArray(value: Any, size: int) -> aclBoolArray:
 
 @call(needs="nothing", family="aclnn")
 def aclDestroyTensor(tensor: Any) -> None:
-    """Invalidate a tensor's description and return ret; its device memory stays allocated. Refuses None and a destroyed one."""
+    """Invalidate a tensor's description and return ret; its device memory stays allocated. Refuses all but a live aclTensor."""
     _destroy(tensor, aclTensor)
 
 
 @call(needs="nothing", family="aclnn")
 def aclDestroyIntArray(array: Any) -> None:
-    """Invalidate an aclIntArray and return ret; refuses None and one that was destroyed."""
+    """Invalidate an aclIntArray and return ret; refuses all but a live aclIntArray."""
     _destroy(array, aclIntArray)
 
 
 @call(needs="nothing", family="aclnn")
 def aclDestroyBoolArray(array: Any) -> None:
-    """Invalidate an aclBoolArray and return ret; refuses None and one that was destroyed."""
+    """Invalidate an aclBoolArray and return ret; refuses all but a live aclBoolArray."""
     _destroy(array, aclBoolArray)
 
 

@@ -60,8 +60,8 @@ class ConvProblem:
 
     @property
     def macs(self) -> int:
-        """Return the multiply-accumulates of the whole convolution, or of one of its gradients: every output pixel times every
-        tap, those in padding too.
+        """Return the multiply-accumulates of the whole convolution, or of one of its gradients: every output element times
+        every tap of its group's input channels, those in padding too.
         """
         taps = self.k_d * self.k_h * self.k_w
         return self.n * self.c_out * self.d_out * self.h_out * self.w_out * (self.c_in // self.groups) * taps
