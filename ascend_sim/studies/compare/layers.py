@@ -122,8 +122,8 @@ class LayerComparison(ShownResult):
 def compare_layers(*runs: object, options: Mapping[str, object] = {}) -> LayerComparison:
     """Return the comparison of two runs layer by layer, paired by name: results, or folders that they wrote.
 
-    Raises SimError unless there are two, for anything without layers' times, and for values in `options`, which apply to
-    single runs only.
+    Raises SimError unless there are two, for anything without layers' times, and for any true value in `options`, which
+    apply to single runs only.
     """
     for name, value in options.items():
         if value:

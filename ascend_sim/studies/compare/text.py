@@ -220,8 +220,8 @@ class _FactRows:
 
 
 def shown_value(value: Value) -> str:
-    """Return a value as table text: "-" for None; numbers with commas, a float with two decimals, below 1 with four significant
-    digits.
+    """Return a value as table text: "-" for None, texts and bools as they are; numbers with commas, a float with two decimals,
+    below 1 with four significant digits.
     """
     if value is None:
         return "-"

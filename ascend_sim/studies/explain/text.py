@@ -246,7 +246,9 @@ def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
 
 
 def box(explanation: Explanation, origins: Array) -> str:
-    """Return the box of the caller's numbers at GM bytes `origins` as text, "weight[0..15, 0..31, 0..2]"; "zeros" for none."""
+    """Return the box of the caller's numbers at GM bytes `origins`, all of one tensor, as text, "weight[0..15, 0..31, 0..2]";
+    "zeros" for none.
+    """
     real = origins[origins != CONSTANT]
     found = tensor_of(explanation, int(real[0])) if len(real) else None
     if found is None:

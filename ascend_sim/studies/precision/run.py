@@ -83,7 +83,7 @@ class PrecisionRow:
 
     @property
     def passed(self) -> bool:
-        """Return True if nothing was found and every output is correct (also where nothing ran)."""
+        """Return True if the row has no findings and every output is correct (also where nothing ran)."""
         return not self.findings and all(figures["correct"] for figures in self.outputs.values())
 
 

@@ -114,7 +114,7 @@ def leave_step(device: Device, kernel: MeasuredKernel, inputs: Sequence[Allocati
 def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
     """Return the moves (buffer, bytes, written) of the tensors of a profiler's line; none for shapes that cannot be read.
 
-    `buffers` has the buffers of each size, the last moved at the end, and is updated.
+    `buffers` has the buffers of each size, the last written or made at the end, and is updated.
     """
     moved: list[Moved] = []
     for side in ("input", "output"):
@@ -130,10 +130,10 @@ def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
 
 def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashable], writes: bool) -> int:
     """Return the number of the buffer in which a tensor of `nbytes` lies, and update `buffers`, {size: buffer numbers, the last
-    moved at the end}.
+    written or made at the end}.
 
-    A read takes the buffer of that size that was moved last. A write takes the one of two that was not; where there are fewer a
-    new one is made. A buffer of `used` is taken only if there is no other.
+    A read takes the last buffer of that size, or makes the first. A write takes the first of two; where there are fewer a new
+    one is made. A buffer of `used` is taken only if there is no other.
     """
     own = buffers.setdefault(nbytes, [])
     others = [one for one in own if one not in used]
