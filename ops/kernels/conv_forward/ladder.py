@@ -30,7 +30,7 @@ ForwardRung = Rung[TilingInput, ConvForwardTiling]
 
 def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
     """Return the ladder's answer for a problem: a tiling in whole rows of x (`of_rows`), else in strips; for a long one-row
-    signal in strips first. L1 has one buffer where two fit no tile.
+    signal in strips first. L1 has one buffer where two fit no tile, or where one saves loads of small tiles (`of_rows`).
 
     Raises TilingError, with the numbers, where no tile fits or load3d cannot hold a field.
     """

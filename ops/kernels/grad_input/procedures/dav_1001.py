@@ -285,8 +285,8 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Return an upper bound of the rows of zero-inserted gradOutput that `fractals` fractals of pixels read: exact for
-        whole rows of dx.
+        """Return an upper bound of the rows of zero-inserted gradOutput that `fractals` fractals of pixels read, exact for
+        whole rows of dx, which are taken to begin with a row.
         """
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:

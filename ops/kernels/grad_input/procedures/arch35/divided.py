@@ -124,7 +124,9 @@ class DividedProblem(DataProblem):
         return room > 0 or (room == 0 and self.mode == SPLIT_HW)
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return an upper bound of the rows of gradOutput that `pixels` pixels of a part read, at most the map's."""
+        """Return an upper bound of the rows of gradOutput that a tile of `pixels` pixels of a part reads, at most the map's;
+        tiles of whole rows begin with a row.
+        """
         whole, rest = divmod(pixels, self.width)
         spanned = (whole + 2 if whole else 2) if rest else whole
         return min(spanned + self.rows - 1, self.inp.problem.h_out)

@@ -176,8 +176,8 @@ class DataProblem:
         )
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return an upper bound of the rows of the zero-inserted gradOutput that `pixels` pixels of dx read for one piece of
-        the kernel, at most the map's.
+        """Return an upper bound of the rows of the zero-inserted gradOutput that a tile of `pixels` pixels of dx, which begins
+        at a multiple of as many, reads for one piece of the kernel; at most the map's.
         """
         p = self.inp.problem
         reach = (p.k_h - 1) * p.dilation_h if self.cut == UNCUT else 0
