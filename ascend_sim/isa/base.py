@@ -67,7 +67,8 @@ class Pace(NamedTuple):
     def overlap(self, other: Pace) -> int:
         """Return how many cycles before the end of `self` a later access to the same tile (`other`) may begin to touch it.
 
-        Each has its own speed, and the second may never overtake the first at any fractal. 0 if their tiles differ in shape.
+        Each has its own speed, and the second may never overtake the first at any fractal. 0 if their tiles differ in shape, or
+        for a part of a tile.
         """
         fractals = self.rows * self.columns
         if not fractals or self[:2] != other[:2]:

@@ -358,7 +358,7 @@ class _LineKernel(Kernel):
         return []
 
     def lines_of_rows(self) -> list[int | None]:
-        """Return the line of `file` that wrote every row of the finished program, without the rows that were taken back."""
+        """Return for each row of the finished program, without those taken back, the line of `file` that wrote it, or None."""
         dropped = {row for _, _, row in self._sheet.last(self._dropped_kinds())}
         return [line for row, line in enumerate(self.lines) if row not in dropped]
 

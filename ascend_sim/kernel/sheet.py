@@ -69,7 +69,9 @@ class Sheet:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
-        """Return a sheet of existing rows [row][5], as one piece of single rows; they are not copied if they are int64."""
+        """Return a sheet of existing rows [row][5], as one piece of single rows; they are not copied if they are contiguous
+        int64.
+        """
         sheet = cls(Stamps())
         sheet._append_own(np.ascontiguousarray(rows, np.int64))
         return sheet

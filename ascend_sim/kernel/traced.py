@@ -211,7 +211,9 @@ class TracedLoops(StampedLoops):
         return found
 
     def _begin_turn(self, place: Place, phase: int, traced: bool) -> Trace | None:
-        """Direct all further rows to a new stamp for the turn at `place`; return the turn's trace if `traced`, else None."""
+        """Set the builder's state to phase number `phase` and direct all further rows to a new stamp for the turn at `place`;
+        return the turn's trace if `traced`, else None.
+        """
         trace = Trace(place) if traced else None
         self._resume(phase, placed(place) if trace is None else trace.number)
         self._begin_stamp()

@@ -430,7 +430,7 @@ class VectorMethods:
 
 
 def real_number(what: str, scalar: float) -> float:
-    """Return the scalar operand of an instruction as it is. Raises SimError for what is not a real number or bool."""
+    """Return the scalar operand of an instruction as it is. Raises SimError for anything but a real number or a bool."""
     if not isinstance(scalar, Real | np.bool_):
         raise SimError(f"{what}: the scalar is {scalar!r}; a number is allowed")
     return scalar

@@ -220,7 +220,7 @@ class Img2ColRuns(Img2Col):
         return ""
 
     def whole_runs(self, i: LoadData3D) -> str:
-        """Return the refusal of runs that end inside a block of C0, or ""."""
+        """Return the refusal of several runs that end inside a block of C0, or ""."""
         if i.k_repeat > 1 and i.k_extent % i.c0:
             return f"k_extent = {i.k_extent} of {i.k_repeat} runs is not a multiple of {i.c0}"
         return ""
