@@ -43,12 +43,12 @@ class Mmad(Instruction):
     int32 wraps around (assumed).
 
     With `bias` (a byte address in BT; -1: none) L0C begins with a number for each column, float32 or, of int8, int32, which is
-    then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table); not together with `accumulate`.
+    summed with the products (asc-devkit, Mmad page: the C matrix from the bias table); not together with `accumulate`.
 
     `gemv` is the mode of m = 1: L0A holds the one row as it is, k elements one behind the other, and of each fractal of L0C the
     first row alone is written (asc-devkit, GEMV page). That it takes the time of a fractal of rows is assumed.
 
-    `pipe` raises SimError for a dtype or `hf32_bits` that the chip lacks, and for `bias` with `accumulate`.
+    `pipe` raises SimError for a dtype, `hf32_bits` or bias that the chip lacks, and for `bias` with `accumulate`.
     """
 
     m: int

@@ -39,8 +39,8 @@ from ascend_sim.memory.regions import Region
 class Duplicate(RowsInstruction):
     """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`, rounded to a float format.
 
-    `blocks` are the bytes from block to block of dst, as for element-wise instructions; elements that `mask` leaves out stay.
-    `pipe` raises SimError for a number that an integer format cannot hold.
+    `blocks` (of dst), `mask` and refusals are those of element-wise instructions; `pipe` also raises SimError for a number that
+    an integer format cannot hold.
     """
 
     dtype: str

@@ -107,8 +107,8 @@ def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
     """Return the reason why an element-wise instruction's source may not begin `distance` bytes behind dst; "" if it may.
 
-    A repeat may not read what an earlier one wrote, nor overlap its own result in part; equal bytes are allowed, and results
-    that are narrower and begin at the same byte.
+    A repeat may not read what an earlier one wrote (`_runs_on` apart), nor overlap its own result in part; equal bytes are
+    allowed, and results that are narrower and begin at the same byte.
     """
     if instruction.blocks:
         return _of_blocks(instruction, operand, distance)
