@@ -164,7 +164,7 @@ class Contents:
         """Return the marks of a tensor, created at its first use.
 
         A tensor that holds values from the beginning by its role (input, given, spare) starts as wholly written. The slack
-        behind a tensor always counts as written.
+        behind a tensor always counts as written and touched.
         """
         key = _key(tensor)
         known = self._held.get(key)

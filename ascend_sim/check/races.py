@@ -256,7 +256,9 @@ def _race(subject: Subject, a: Accesses, early: int, late: int, count: int, advi
 
 
 def _advice(subject: Subject, first: int, second: int) -> str:
-    """Return advice in words on ordering the pipes of owners `first` and `second`: barrier, flag, cross-core flag, nothing."""
+    """Return in words what would order the pipes of owners `first` and `second`: barrier, flag, cross-core flag, or that
+    nothing does.
+    """
     one, other = subject.programs[first // WIDTH], subject.programs[second // WIDTH]
     source, destination = pipe_of(first), pipe_of(second)
     if one is other and source == destination:

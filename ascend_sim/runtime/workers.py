@@ -191,7 +191,8 @@ def forget_typed_in_main() -> None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold back SIGINT until the end of the block, and SIGTERM and SIGHUP if they have handlers; then raise the first one.
+    """Hold back SIGINT until the end of the block, and SIGTERM and SIGHUP if they have handlers; then raise the first one that
+    came.
 
     Outside the main thread SIGINT is only blocked. Processes started in the block ignore Ctrl-C; their parent ends them. Where
     signals cannot be blocked (Windows), nothing is held. Blocking alone does not hold a signal: another thread of the process

@@ -231,7 +231,7 @@ def _nothing(what: int) -> Any:
 
 
 class _Factors(NamedTuple):
-    """Views of the C buffers of one product: factors [m, k] and [n, k], result [m, n], and the rows' bias or None."""
+    """Views of the C buffers of one product: factors [m, k] and [n, k], result [m, n], and a row's bias [n] or None."""
 
     left: NDArray[Any]
     right: NDArray[Any]
