@@ -144,6 +144,6 @@ def test_help_fills_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paragraphs are broken where the terminal ends, not where the lines of the code do."""
     monkeypatch.setenv("COLUMNS", "80")
     lines = [line.strip() for line in run("run", "--help").out.splitlines()]
-    begin = next(i for i, line in enumerate(lines) if line.startswith("Without --out"))
+    begin = next(i for i, line in enumerate(lines) if line.startswith("Exit code 1"))
     first, second, *_ = lines[begin : lines.index("", begin)]
     assert len(first) + 1 + len(second.split()[0]) > 78 and len(second) > 50
