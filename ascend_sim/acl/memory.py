@@ -115,7 +115,10 @@ class DeviceMemory:
         return [block for block in self._blocks if block.live]
 
     def give_up(self) -> list[DeviceBlock]:
-        """Return the live blocks of a device that is being closed, and release their host arrays; their bytes are lost."""
+        """Release the host arrays of a closing device's live blocks, so that their bytes are lost, and return these blocks.
+
+        They stay live: a second call returns them again.
+        """
         for block in self.live:
             block.allocation.memory = None
         return self.live

@@ -158,9 +158,7 @@ class ChipSpec(Section):
         )
 
     def numbers(self) -> dict[str, Any]:
-        """Return {dotted path (`paths.GM->L1.bytes_per_cycle`): number or bool} of the chip; texts, lists and None are left
-        out.
-        """
+        """Return {dotted path (`paths.GM->L1.bytes_per_cycle`): number or bool} of the chip, without texts, lists and None."""
         return dict(_numbers(json.loads(self.model_dump_json())))
 
     def with_numbers(self, changes: Mapping[str, Any]) -> ChipSpec:
@@ -321,8 +319,7 @@ def chip_names() -> list[str]:
 
 
 def shipped_name(given: str) -> str | None:
-    """Return the name of the shipped chip that `given` names; None for `ascend` alone and a name that no chip's name begins
-    with.
+    """Return the name of the shipped chip that `given` names; None for `ascend` alone and what no chip's name begins with.
 
     A name is that of its file, in any case of letters, with `ascend` or without: `Ascend910B3` and `910b3` are one chip. Raises
     `ConfigError`, with the chips, for a family's short name (`910b`) and for the beginning of one or more names (`ascend31`).

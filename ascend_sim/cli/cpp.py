@@ -237,10 +237,10 @@ def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any
 
 
 def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:
-    """Return {number parameter: value} from --arg texts NAME=VALUE, or VALUE for the next one in order; members of structures
-    are not taken.
+    """Return {number parameter: value} from --arg texts NAME=VALUE, or VALUE for the first that has none yet; members of
+    structures are not taken. Of a name that is given twice the last value counts.
 
-    Raises SimError for an unknown name, and unless all numbers of the kernel are given.
+    Raises SimError for an unknown name, too many values and a bad one, and unless all numbers of the kernel are given.
     """
     known = [one.name for one in kernel.parameters if not one.is_tensor and not one.has_fields]
     found: dict[str, Any] = {}

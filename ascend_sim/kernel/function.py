@@ -42,9 +42,7 @@ _CALL = re.compile(r"(\w+)\.(\w+)\(\) ")
 
 
 def explain_mistake(error: BaseException) -> str | None:
-    """Return one line about wrong arguments of a method, or a name that is none, of the kernel's language; None for other
-    errors.
-    """
+    """Return one line about wrong arguments or a name that the kernel's language lacks; None for any other error."""
     if isinstance(error, TypeError):
         return _about_call(" ".join(str(error).split()))
     if isinstance(error, AttributeError):
@@ -185,10 +183,7 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {parameter: tensor}, those of `*names` as "names[0]".
-
-        Raises SimError if the signature refuses tensors or fields, and for a tensor among the fields.
-        """
+        """Return {parameter: tensor}, those of `*names` as "names[0]"; SimError if the signature refuses what is given."""
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
@@ -243,10 +238,7 @@ class Launch:
         disarm: Collection[str] = (),
         contents: Sequence[Any] | None = None,
     ) -> Launch:
-        """Return a launch of `blocks` blocks; SimError where the chip lacks the cores.
-
-        Equal launches of a thread share instruction tables (32 are kept).
-        """
+        """Return a launch of `blocks` blocks, with the table of an equal one; SimError where the chip lacks the cores."""
         tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
         core = kernel.core_on(chip)
         vectors = 1 if core == "MIX_1_1" else chip.cores.aiv_per_aic if core == "MIX" else 0

@@ -116,8 +116,7 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[Any]:
-        """Allocate `buffers` buffers of `size` bytes and return their queue: pipe `producer` fills them, `consumer` empties
-        them.
+        """Allocate `buffers` buffers of `size` bytes and return their queue: pipe `producer` fills, `consumer` empties them.
 
         With several names in `buffer` and as many sizes (else SimError), a place of the queue is a tuple of addresses: operands
         that go together. `opener` is as in `BufferQueue`.
@@ -205,7 +204,7 @@ class Kernel(TracedLoops, KernelBuilder):
             queue.close()
 
     def finish(self) -> Program:
-        """Close the queues and return the checked Program as `KernelBuilder.finish` does; later instructions are refused."""
+        """Return the checked Program without the queues' last sets that nothing waits for; later instructions are refused."""
         self.close_queues()
         program = super().finish()
         self._index = Closed(self._where)
@@ -223,9 +222,7 @@ class Kernel(TracedLoops, KernelBuilder):
             super().cross_core_set(flag, mode, pipe)
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until all cores of the mode have raised the flag ("cross-core N" in `disarm`); SimError as
-        `cross_core_set`.
-        """
+        """Hold `pipe` until the cores of the mode raise the flag ("cross-core N" in `disarm`); SimError as `cross_core_set`."""
         if self._fits_kernel(flag, mode):
             super().cross_core_wait(flag, mode, pipe)
 

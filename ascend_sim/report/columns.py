@@ -69,8 +69,8 @@ def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int
 
 
 def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
-    """Return the widths of columns, from `least` to `whole` each; the room of `width` goes to the left ones first. If `least`
-    does not fit, it is the result.
+    """Return the widths of columns, from `least` to `whole` each; the room of `width`, less GAP between columns, goes to the
+    left ones first. If `least` does not fit, it is the result.
     """
     left = max(width - sum(least) - GAP * (len(least) - 1), 0)
     widths = []

@@ -115,7 +115,7 @@ class PrecisionTable(ShownResult):
 
     @property
     def passed(self) -> bool:
-        """Return True if every row passed; rows that did not run count as passed."""
+        """Return True if no row has findings and each output is correct; rows that did not run count as passed."""
         return all(row.passed for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:

@@ -100,9 +100,10 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: i
 def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     """Return the tiling that loads whole rows of x to L1. Raises TilingError where no tile fits.
 
-    Tiles have all channels of a real group, at most 128, and at first as many pixels as L0C holds, which are halved until L0A
-    and, in `buffers` buffers of each operand, L1 hold them. If no height fits, smaller tiles are tried, with fewer channels
-    too and, if any of them fits with `buffers`, with fewer buffers: the one that loads the fewest lines to L0 is taken.
+    Tiles have all channels of a real group, at most 128, and at first as many pixels as half of L0C holds, which are halved
+    until half of L0A and, in `buffers` buffers of each operand, L1 hold them. If no height fits, smaller tiles are tried, with
+    fewer channels too and, if any of them fits with `buffers`, with fewer buffers: the one that loads the fewest lines to L0 is
+    taken.
     """
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)

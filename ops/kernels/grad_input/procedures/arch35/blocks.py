@@ -124,11 +124,11 @@ def k_segment(p: DataProblem) -> int:
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the block with a core's share of the inner product (single_core_*): one depth and a tile's channels, evenly cut if
-    tasks are no more than cores, if their parts and the cores divide each other, or if they are more than the first block's.
+    tasks are no more than cores, if the parts of N and the cores divide each other, or if N exceeds the first block's.
 
-    Pixels are a tile's: in even whole rows if tasks are no more than cores, in whole rows if that costs no tile (always for
-    `whole_rows`), one row if the kernel is taken tap by tap. A share smaller than the block makes the block smaller; tap by tap
-    it has at most CUT_PIXELS pixels.
+    Pixels are a tile's. They are even whole rows if tasks are no more than cores, whole rows for `whole_rows`, and also where
+    M is at least the first block's and that costs no tile; one row if the kernel is taken tap by tap. A share smaller than the
+    block makes the block smaller. Tap by tap, or row by row on one column, the block has at most CUT_PIXELS pixels.
     """
     flat, (m, n) = p.all_taps == 1, (block.base_m, block.base_n)
     m_parts, n_parts, cores = ceil_div(p.pixels, m), ceil_div(p.n, n), p.inp.cores
@@ -199,7 +199,9 @@ def _share(blocks: int, buffers: int, p: DataProblem) -> int:
 
 
 def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
-    """Return `blocks` channel blocks of gradOutput, lowered to a multiple of a base block's if parts differ in taps."""
+    """Return `blocks` channel blocks of gradOutput. If parts differ in taps, a number above a base block's is lowered to a
+    multiple of it; a smaller one stays as it is.
+    """
     unit = block.base_k // p.c0
     return floor_to(blocks, unit) if p.uneven and blocks > unit else blocks
 
@@ -296,8 +298,11 @@ def _down(start: int, unit: int) -> Iterable[int]:
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[int, int]]:
-    """Yield (M, N) with the larger side (of equal ones N) reduced by one unit each time, M down to a row of dx or a fractal, N
-    to its unit.
+    """Yield (M, N), each time with one side reduced by one unit: the larger (of equal ones N), or the other one if that is
+    at its least.
+
+    The first pair is already reduced. M stops at the first value that is at most the larger of a row of dx and a
+    fractal, so it may be less than a row; N stops at its unit.
     """
     m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
     while m > least or n > p.side:
