@@ -131,7 +131,7 @@ def tensors(sample: OneSample, blocks: int, size: int) -> tuple[list[Any], Any]:
     return given, asim.empty(shape, DTYPES[sample.out])
 
 
-@part_of_cases(4)
+@part_of_cases(2)
 @pytest.mark.parametrize(
     ("name", "chip"),
     [(name, "ascend910b3") for name in SAMPLES] + [(name, "ascend910_9391") for name in BOTH],
