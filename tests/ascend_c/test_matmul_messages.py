@@ -143,10 +143,10 @@ def tensors(cores: int) -> tuple[list[Any], Any]:
     return [a, b, bias, c, work], product
 
 
-def wanted(way: str, product: Any, found: Any, bias: Any) -> Any:
+def wanted(way: str, product: Any, bias: Any) -> Any:
     """Return the right values of a way: the product, and the sums that the kernel adds to it."""
     if way == "a sum over two products":
-        rest = np.array(found)
+        rest = np.zeros_like(product)
         rest[:, :32, :64] = 2 * product[:, :32, :64] - bias[:64]
         return rest
     if way == "with an atomic sum":
@@ -154,7 +154,7 @@ def wanted(way: str, product: Any, found: Any, bias: Any) -> Any:
     return product + (way in ADDED or way == "into GM and UB")
 
 
-@part_of_cases(4)
+@part_of_cases(4, "a sum over two products")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("kind", "chip", "mode"), [("MIX_AIC_1_2", "ascend910b3", "full"), ("MIX_AIC_1_1", "ascend910_9391", "functional")]
@@ -163,8 +163,10 @@ def test_a_vector_core_gets_its_product(kernel: Callable[[str], Any], way: str, 
     cores = 4 if kind == "MIX_AIC_1_2" else 2
     given, product = tensors(cores)
     options = {"t": TILING, "which": list(WAYS).index(way), "chip": chip}
+    if way == "a sum over two products":  # it writes one tile of each core's part
+        given[3] = np.zeros_like(product, np.float32)
     found = asim.launch(kernel(kind), 2, *given, mode=mode, **options).outputs["c"]
-    right = wanted(way, product, found, given[2].astype(np.float64))
+    right = wanted(way, product, given[2].astype(np.float64))
     np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-3)
     report = asim.check_kernel(kernel(kind), 2, *given, **options)
     assert not report.findings, report.render()

@@ -168,7 +168,7 @@ inline void asim_mmad(asim::Site site, const LocalTensor<T> &dst, const LocalTen
     asim::expect(site, "Mmad", "left operand", asim::place_of(left), Hardware::L0A);
     asim::expect(site, "Mmad", "right operand", asim::place_of(right), Hardware::L0B);
     asim::record(site, asim::Word::mad, {asim::at(dst), asim::at(left), asim::at(right)},
-                 {asim::format_of<T>(), asim::format_of<U>(), asim::format_of<S>(), bias, p.m, p.k, p.n, p.unitFlag, p.kDirectionAlign,
+                 {asim::format_of<T>(), asim::format_of<U>(), asim::format_of<S>(), bias, p.m, p.k, p.n, p.unitFlag | p.asim_goes_on << 8, p.kDirectionAlign,
                   from_bias, p.cmatrixInitVal && !p.isBias, asim::recorder.registers.control});
 }
 template <class T, class U, class S>

@@ -99,6 +99,7 @@ struct MmadParams {
     bool enSsparse = false, enWinogradA = false, enWinogradB = false;
     uint8_t unitFlag = 0;
     bool kDirectionAlign = false, cmatrixSource = false, cmatrixInitVal = true;
+    bool asim_goes_on = false;  // a sum of the library that goes on in a tile which its unit flag calls full
 };
 enum class CO2Layout : uint8_t { NZ, ROW_MAJOR, COLUMN_MAJOR };
 struct FixpipeConfig {

@@ -309,6 +309,7 @@ private:
             asim_pair(site, HardEvent::MTE1_M, id);
             bool last = number + 1 == pieces, first = number == 0 && !partial;
             MmadParams p(m, wide, k, UNIT_FLAG ? last ? 3 : 2 : 0, false, first && !has_bias_);
+            p.asim_goes_on = UNIT_FLAG && partial;  // how the library hands such a tile on is not documented (assumed: it goes on)
             LocalTensor<Sum> sum(TPosition::CO1, place_, 1 << 15);
             // A tile of L0C below ten fractals does not interlock (configs/chips, cube.interlocked_fractals).
             if (!first && asim::pieces_of(m, 16) * asim::pieces_of(n, 16) < 10) PipeBarrier<PIPE_M>(site);
