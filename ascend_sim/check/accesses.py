@@ -44,10 +44,10 @@ class Shapes:
         self._extents, self._contiguous = np.empty(0, np.int64), np.empty(0, np.bool_)
 
     def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Rows, Rows]:
-        """Return (regions that a table touches in a space, number of each one's shape, number of the format that its
-        instruction adds atomically).
+        """Return (regions that a table touches in a space, number of each one's shape, number of its instruction's atomic
+        operation and format).
 
-        Format 0: it adds nothing. New shapes and formats get the next numbers.
+        Number 0: not atomic. New shapes and formats get the next numbers.
         """
         known = self._tables.get((id(table), space))
         columns = regions_in(table.touches, space)
@@ -100,9 +100,10 @@ def _added(one: Instruction) -> str:
 class Accesses:
     """All accesses of a task's programs to one space, sorted by footprint and place in the pipe; all columns are arrays.
 
-    A footprint is the accesses of one pipe of one program to the same bytes, all reads or all writes. Per access: `row`,
-    `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form` (number of its shape), `start`
-    (bytes), `writes`, `atomic` (number of the format that is added, or 0), and `first`, the index of its first access.
+    A footprint is the accesses of one pipe of one program to the same bytes, all reads or all writes, of one atomic operation
+    or none. Per access: `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form`
+    (number of its shape), `start` (bytes), `writes`, `atomic` (number of atomic operation and format, or 0), and `first`, the
+    index of its first access.
     """
 
     space: str

@@ -66,12 +66,12 @@ class Clocks:
 
 
 class Events:
-    """Events: points at which a pipe learns that rows have retired, sorted by track (pipe of a program) and row; number 0 is
-    before all.
+    """Events: points at which a pipe learns that rows have retired, sorted by track (pipe of a program) and row.
 
-    At event i the pipe learns that `heard[i, q]` rows of pipe q have retired, and all that pipe q knew at its event `through[i,
-    q]`. A wait for other cores also learns what their set number `released[i]` - 1 hands on (0: none), in column `meets[i]` of
-    `inputs`. A wait of the scalar unit is an event of every pipe, as later rows are issued after it.
+    Events are numbered from 1; 0 stands for the time before all. Arrays have event number i + 1 at index i. There the pipe
+    learns that `heard[i, q]` rows of pipe q have retired, and all that pipe q knew at its event number `through[i, q]`. A wait
+    for other cores also learns what their set number `released[i]` - 1 hands on (0: none), in column `meets[i]` of `inputs`. A
+    wait of the scalar unit is an event of every pipe, as later rows are issued after it.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
@@ -163,12 +163,12 @@ class Events:
             self.heard[at], self.through[at] = heard[join], through[join]
 
     def before(self, items: Ints | Rows) -> Ints:
-        """Return for each row that synchronises the last event of its pipe before it; 0 if there is none."""
+        """Return for each row that synchronises the number of its pipe's last event before it; 0 if there is none."""
         of = self.matches.items
         return self._last(of.program[items] * self.columns + self.column[of.pipe[items]], of.row[items])
 
     def _last(self, track: Ints, row: Rows) -> Ints:
-        """Return for each (track, row) the last event of the track before the row; 0 if there is none."""
+        """Return for each (track, row) the number of the track's last event before the row; 0 if there is none."""
         number = np.searchsorted(self._key, track.astype(np.int64) * self._far + row)
         return np.where(number > self._first[track], number, 0)
 
@@ -207,8 +207,9 @@ class Events:
     def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
         """Return an array [event, pipe] of the numbers of rows known to have retired, as if the rows `out` did not synchronise.
 
-        After the columns of `pipes` come a column of zeros and, for each counter between cores, the last set heard of. With
-        `part` (the first events of some tracks) only these are computed, into `known`, which already has the other events.
+        Row 0 is the time before all events. After the columns of `pipes` come a column of zeros and, for each counter between
+        cores, the last set heard of. With `part` (indices of the first events of some tracks) only these are computed, into
+        `known`, which already has the other events.
         """
         here: Ints | slice = slice(None) if part is None else part
         gone, track = out[self.item[here]], self._track[here]

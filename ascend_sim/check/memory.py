@@ -231,7 +231,7 @@ def _continues(program: Program, row: int) -> bool:
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
     """Yield findings on writes whose rows overlap, one for each source line: a row begins before the one before has ended.
 
-    Atomic additions may overlap, and rows that continue from the result of the row before.
+    Atomic writes may overlap, and rows that continue from the result of the row before.
     """
     found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
     for space, a in subject.accesses.items():

@@ -58,11 +58,11 @@ def check_tasks(
     """Build and check tasks in launch order and return the report; `roles` is {tensor's name: role} (`contents.ROLES`, else
     "given"), `tools` as in `chosen_tools`.
 
-    `strict` also compares stamped loops with plain ones (up to 2**20 rows), and reports unused buffers, and waits and barriers
-    that a kernel for all shapes needs for other shapes. The programs are built under inspection, so that a builder's refusal is
-    a finding. If there are findings, their cycles are those of a run in mode "timing" on `engine`, if that comes to an end.
-    `disarm` is {task: flags that its builder disarms}; here it is only tested: SimError for a task or flag that is not there,
-    unless a builder refused something.
+    `strict` also compares stamped loops with plain ones (tasks of up to 2**20 rows), and reports unused buffers, and waits and
+    barriers that a kernel for all shapes needs for other shapes. The programs are built under inspection: a builder's refusal
+    is a finding, whatever `tools`. If a tool finds something, its findings get the cycles of a run in mode "timing" on
+    `engine`; a remark says why if no such run ends. `disarm` is {task: flags that its builder disarms}. Here it is only
+    tested: SimError for an unknown task or flag, unless a builder refused something. SimError for an unknown tool.
     """
     wanted = chosen_tools(tools)
     programs: list[list[Program]] = []

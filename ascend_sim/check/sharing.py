@@ -28,7 +28,7 @@ _CHUNK = 1 << 18
 
 def kinds_of(a: Accesses, shapes: Shapes) -> Rows:
     """Return a number for each footprint that `meet` compares: bit 0 a write, bit 1 by the cube on a tile of L0C that
-    interlocks, the rest the format added atomically.
+    interlocks, the rest the number of an atomic operation and its format (0: none).
     """
     cube = (a.owner % WIDTH == PIPE_INDEX["M"]) & (shapes.extents[a.form] > shapes.small_tile) & (a.space == "L0C")
     return (a.atomic * 2 + cube) * 2 + a.writes
@@ -37,7 +37,7 @@ def kinds_of(a: Accesses, shapes: Shapes) -> Rows:
 def meet(one: int, other: int) -> bool:
     """Return True if accesses of these two kinds (`kinds_of`) to the same bytes must be in order.
 
-    Two reads need not, nor additions in one format, nor two of the cube to large tiles of L0C, which interlock.
+    Two reads need not, nor equal atomic operations in one format, nor two of the cube to large tiles of L0C, which interlock.
     """
     writes, cube, atomic = (one | other) & 1, one & other & 2, one >> 2
     return bool(writes) and not cube and not (atomic and atomic == other >> 2)

@@ -1,7 +1,6 @@
 """synccheck: flags without partners or set while they are set, barriers that not all reach, deadlocks, counters that run over.
 
-A flag or a barrier is redundant when without it every two accesses to the same bytes are still in order: that is tried, by
-taking the steps of the walk again without its waits.
+Flags and barriers that order nothing are found by `redundancy`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Chip files: find them, read them, follow `extends`, merge the layers.
 
 A layer is one YAML file as a tree whose numbers are `Leaf`s. `extends` names a shipped file (`dav-2201`, `ascend910b3`)
-or, when it ends in .yaml, a file beside the one that says it. The layers merge key by key, the most derived wins; a
+or, when it ends in .yaml or .yml, a file beside the one that says it. The layers merge key by key, the most derived wins; a
 leaf is replaced as a whole (a new value never keeps the old value's source), and `null` removes an inherited key.
 """
 

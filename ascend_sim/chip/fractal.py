@@ -15,7 +15,7 @@ FRACTAL = 16
 FRACTAL_BYTES = FRACTAL * BLOCK_BYTES
 """Bytes of an operand's fractal in L0A or L0B: 16 rows (or columns) of one block each."""
 ACCUMULATOR_BYTES = 4
-"""Bytes of an element of L0C, which is fp32."""
+"""Bytes of an element of L0C, which is fp32 or int32."""
 ACCUMULATOR_ROW_BYTES = FRACTAL * ACCUMULATOR_BYTES
 """Bytes of one row of a result fractal in L0C."""
 ACCUMULATOR_FRACTAL_BYTES = FRACTAL * ACCUMULATOR_ROW_BYTES

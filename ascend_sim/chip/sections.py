@@ -53,7 +53,7 @@ Width = Annotated[int, Quantity(above=0)]
 class Identity(Section):
     """Names of a chip: SoC and short SoC as in the vendor's files, product as in the operator documents.
 
-    `note` is printed once where the chip is used.
+    `note` is a warning of `chip_of`, shown once in a process.
     """
 
     soc: str
@@ -158,7 +158,8 @@ class Cube(Section):
 class Path(Section):
     """A data path: its pipe and the cost of a transfer; `bytes_per_cycle` is the port of one core.
 
-    `unaligned_row` is what the pipe needs for every row of a copy from or to GM whose rows are not whole 32-byte blocks.
+    `unaligned_row` is what the pipe needs for every row of a copy from or to GM whose rows or row distance in GM are not whole
+    32-byte blocks.
     """
 
     pipe: Pipe
@@ -196,8 +197,8 @@ class Load3dLimits(Section):
 class Load3d(Section):
     """Image-to-column load; its head and latency replace those of the L1 path, its pipe is the path's.
 
-    `slide_rows` switches on the published rule for an instruction that slides over n > 1 rows: `row_bytes` / (2
-    stride_w + row_slots + n), rounded down, at least `other`.
+    `slide_rows` switches on, in `rate`, the published rule for n > 1 rows: `row_bytes` / (2 stride_w + row_slots + n), rounded
+    down, at least `other`. No instruction gives its rows to `rate`, so runs never take this rule.
     """
 
     head: Cycles
@@ -229,7 +230,7 @@ class FixpipeRates(Section):
     """Conversion of L0C on its way out: elements/cycle by bytes per output element; the path's port caps it.
 
     Head and latency are the unit's own; those of the path L0C->GM or L0C->L1 come on top. fp32 in blocks of 8 channels has
-    its own rates, stored and added. `unit_flag`: cube and Fixpipe can hand tiles of L0C to each other fractal by fractal.
+    one rate of its own. `unit_flag`: cube and Fixpipe can hand tiles of L0C to each other fractal by fractal.
     """
 
     elements_per_cycle: dict[Width, ElementRate]
@@ -368,7 +369,8 @@ class Vector(Section):
 
 @frozen(kw_only=True)
 class MemoryRates(Section):
-    """Rates of HBM and the L2. The chip's L2 rate is the rate per AIC times its AICs; streams reach rate times efficiency.
+    """Rates of HBM and the L2. The chip's L2 rate is the rate per AIC times its AICs. Long streams reach a rate times its
+    efficiency; L2 reads have none, so they reach the whole rate.
 
     `hbm_latency`: cycles that a miss adds. `same_line_read_ratio`: L2 time of a read of a line that others read (plain: 1).
     `write_back_ratio`: HBM time of writing back a byte that a read evicts (a byte that a write evicts: 1).

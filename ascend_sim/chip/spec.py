@@ -126,7 +126,7 @@ class ChipSpec(Section):
         return hash(self.name)
 
     def __eq__(self, other: object) -> bool:
-        """Return True if both chips have equal fields, name and note included; sources and cached values do not count."""
+        """Return True if all fields are equal, also name, note and references; `sources` and cached values do not count."""
         return isinstance(other, ChipSpec) and all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
 
     def with_sources(self, sources: Mapping[str, Source]) -> Self:

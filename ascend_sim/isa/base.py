@@ -41,7 +41,7 @@ class Cost:
 @frozen
 class GmAccess:
     """The GM side of a transfer: its bytes (`region`, with the operand that has their address) and the most bytes per cycle
-    that the core's port moves (`rate`).
+    that the core's port, or a slower unit before it, moves (`rate`).
 
     `direction` is "read", "write" or "atomic", which reads and writes its bytes in the L2. A read that is not `kept` goes past
     the L2 and leaves no lines there.
@@ -115,7 +115,7 @@ class Instruction:
         return Cost(0, 0, 0, 0)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        """Return the GM side of a transfer; None for an instruction that does not touch GM."""
+        """Return the GM side of a transfer; None without one, also for scalar loads and stores through the data cache."""
         return None
 
     def pace(self, chip: ChipSpec) -> Pace | None:

@@ -1,6 +1,6 @@
 """The cube: Mmad (L0A x L0B into L0C) and Fixpipe (L0C to GM with cast and optional atomic add), FixpipeNd to row-major GM.
 
-L0C holds [N1][M1*16][16] fp32 (NZ fractals).
+L0C holds [N1][M1*16][16] fp32, of int8 products int32 (NZ fractals).
 """
 
 from __future__ import annotations

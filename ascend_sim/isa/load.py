@@ -104,7 +104,7 @@ class LoadData2D(Instruction):
 class LoadData3D(Instruction):
     """img2col: rows `m_start` .. of the matrix [output pixels, (channel block, kh, kw, C0)] of a feature map in L1.
 
-    The map lies in L1 as [c1][height][width][C0]; `k_start` and `k_extent` count columns (elements, multiples of C0),
+    The map lies in L1 as [c1][height][width][C0]; `k_start` (a multiple of C0) and `k_extent` count columns (elements),
     `m_extent` rows. Pixels outside the map, and rows behind the last output pixel, read as zero. To L0A the matrix is the
     left operand (rows are M) or, with `transpose`, its transpose (rows are K); to L0B its rows are K and its columns N.
     There `transpose` says only that the chip takes its slow transposing path (32-bit weights of grad_input do, the input of

@@ -142,8 +142,8 @@ class DataCopyPadded(DataCopy):
     """Copy from GM whose rows get `left` bytes before and `right` bytes behind them of `value`, a number of `itemsize` bytes,
     or of their own first element (FIRST_OF_ROW; asc-devkit, DataCopyPad).
 
-    The padding costs nothing of its own (assumed). Raises SimError for rows or padding that are not whole numbers, and for a
-    value that does not fit.
+    The padding costs nothing of its own (assumed). Raises SimError for rows or padding that are not whole elements, and for a
+    value that does not fit one.
     """
 
     left: int = 0

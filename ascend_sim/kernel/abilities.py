@@ -16,7 +16,7 @@ from ascend_sim.kernel.program import InstructionTable
 
 
 class Abilities:
-    """Questions about a chip's instructions, answered by their declared forms (configs/instructions)."""
+    """Questions about a chip's instructions, answered by their declared forms (configs/instructions), and a copy that asks."""
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -58,7 +58,9 @@ class Abilities:
             self.copy_rows(path, to, start, row_bytes, piece, atomic_add, operand)
 
     def fill_unit(self, destination: str) -> int:
-        """Return the bytes of a unit in which `KernelBuilder.fill` counts: a block, or on the 910 and 310P a fractal."""
+        """Return the bytes of a unit in which `KernelBuilder.fill` counts: a block if the chip can fill a single one in
+        `destination`, else a fractal (L0A and L0B of the 910B; all buffers but UB on the 910 and 310P).
+        """
         return BLOCK_BYTES if can_say(Fill(destination, BLOCK_BYTES), self.chip) else FRACTAL_BYTES
 
     @property

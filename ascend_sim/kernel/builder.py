@@ -421,7 +421,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
     """Return the places of the pieces as an array [piece][axis]; a plain number has one axis.
 
-    Raises ValueError for places of different lengths, OverflowError for numbers beyond 64 bits.
+    Raises ValueError or TypeError for places with different counts of numbers, OverflowError for numbers beyond 64 bits.
     """
     wheres: list[Any] = [where for _, where in pieces]
     if not wheres or not isinstance(wheres[0], tuple):

@@ -95,7 +95,7 @@ CORES = ("AIC", "AIV", "MIX", "MIX_1_1", "AI_CORE")
 Maker = Callable[..., Kernel]
 """A class of builders, or one with some of its arguments."""
 _MOST_TABLES = 32
-"""Kernels whose instructions and stamps are kept for the next launch."""
+"""Launches of a thread whose instructions and stamps are kept for the next equal launch."""
 
 
 class KernelError(SimError):
@@ -103,7 +103,7 @@ class KernelError(SimError):
 
 
 Race = tuple[str | None, frozenset[str]]
-"""Accesses that are out of order: the buffer, and the pipes that touch it."""
+"""Accesses that are out of order: their space (a buffer or "GM"; None if unknown), and the pipes that touch it."""
 
 
 class KernelFunction:
@@ -183,7 +183,7 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {parameter: tensor}, those of `*names` as "names[0]"; SimError if the signature refuses what is given."""
+        """Return {parameter: tensor}, those of `*names` as "names[0]"; SimError for wrong arguments and tensors by name."""
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:

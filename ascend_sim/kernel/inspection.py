@@ -103,7 +103,7 @@ class Notes:
     """Texts of lines whose file no longer exists: those of a stored run."""
     whole: bool = True
     fixed: int = -1
-    """The line of all rows from now on, where it is not that which writes them."""
+    """The number of the line that all rows from now on get; -1: each gets that of the line that writes it."""
 
     def add(self) -> None:
         """Append the number of the source line of the next row: `fixed` if it is set, else of the innermost outside the

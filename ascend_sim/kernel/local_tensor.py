@@ -16,7 +16,8 @@ class LocalTensor:
     """Tensor in the Unified Buffer: `shape` (columns,) or (rows, columns) of `dtype` at a byte address.
 
     Rows lie `row_stride` bytes apart (given 0: the bytes of a row). `tensor[2:4]` and `tensor[:, 16:32]` are pieces of the same
-    memory, `tensor[i]` is a row; steps are allowed on rows only. Raises SimError for an empty or foreign shape or index.
+    memory, `tensor[i]` is a row; steps are allowed on rows only. Raises SimError for a shape, dtype, row_stride or index that
+    is impossible or selects nothing.
     """
 
     address: int

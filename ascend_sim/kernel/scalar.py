@@ -27,7 +27,7 @@ class ScalarMethods:
     """
 
     contents: Sequence[Any] | None = None
-    """The values of the launch's tensors, None for one that has none; nothing at all where there is no launch."""
+    """The values of the launch's tensors, None for one that has none; without a launch the attribute itself is None."""
     shared: dict[str, Any]
     """Values that the kernel keeps from one block of the launch to the next."""
 

@@ -123,7 +123,8 @@ class Sheet:
     # -- the last rows -------------------------------------------------------------------------------------------------
 
     def last(self, kinds: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Return the last row of each instruction in `kinds` as (index of its stamp, row in the stamp, row in the program).
+        """Return the last row of each instruction in `kinds` as (index in `which` of its stamp, row in that stamp, row in the
+        program).
 
         The latest comes first; an instruction without a row is left out.
         """

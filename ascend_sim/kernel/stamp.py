@@ -3,14 +3,15 @@
     for what, where in k.stamped(items):        # a plain loop over pairs
         ...                                     # its body writes rows
 
-`what` decides which rows the body writes and `where` is the integer by which their addresses move. The first time that a `what`
-comes up in some phase of the kernel the body runs with a `Moving` in the place of `where`, and its rows become a `Stamp`; every
-further time the stamp is repeated without running the body. The phase is the state that one piece leaves to the next: the next
-buffer of a queue, the contents of L1, the raised flags. An object with such a state registers it (`KernelBuilder.carry`).
+`what` decides which rows the body writes and `where` is the integer (or several) by which their addresses move. The first time
+that a `what` comes up in some phase of the kernel the body runs with a `Moving` in the place of `where`, and its rows become a
+`Stamp`; every further time the stamp is repeated without running the body. The phase is the state that one piece leaves to the
+next: the next buffer of a queue, the contents of L1, the raised flags. An object with such a state registers it
+(`KernelBuilder.carry`).
 
-Rows are those of the same loop without stamps. A `Moving` ensures that for addresses: it supports the arithmetic that is the
-same at every place, and any other operation (a comparison, a remainder, a length) raises. A value from outside the loop that
-differs between runs of the loop belongs into `what`.
+Rows are those of the same loop without stamps. A `Moving` ensures that for addresses: it supports the operations whose result
+is the same at every place, and any other (a comparison with a number, a remainder that differs, a length) raises. A value from
+outside the loop that differs between runs of the loop belongs into `what`.
 """
 
 from __future__ import annotations

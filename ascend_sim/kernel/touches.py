@@ -41,7 +41,7 @@ class Touches:
 
     Reads come before writes. `columns` (TOUCH) has for each region, in bytes, the column of a row that holds its
     operand and its shape, with rows merged as far as possible; then the instruction's `Pace`, if it has one (`paced`).
-    Accesses with a bit of `ordered` in common are kept in order: 1 atomic additions, 2 products that interlock.
+    Accesses with a bit of `ordered` in common are kept in order: 1 atomic writes to GM, 2 products that interlock.
     """
 
     first: NDArray[np.int64]

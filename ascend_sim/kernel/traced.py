@@ -135,10 +135,12 @@ class TracedLoops(StampedLoops):
         return iter(items) if names is None else self._turns(items, frame, names)
 
     def _turns(self, items: Sequence[Any], frame: FrameType, names: frozenset[str]) -> Iterator[Any]:
-        """Yield the items of a traced loop; a turn whose stamp is known is appended without running the body.
+        """Yield the items of a traced loop; a turn whose stamp is known is appended without running the body, unless its rows
+        are to be compared (`_is_compared`).
 
-        `frame` runs the loop, `names` are the outer names that its body reads. The rest of the loop is a plain one where turns
-        turn out to depend on each other or tracing does not pay.
+        `frame` runs the loop, `names` are the outer names that its body reads. The loop is a plain one if an outer value or an
+        item cannot be compared. So is its rest once turns depend on each other or tracing does not pay. Raises SimError for a
+        compared turn that writes other rows than an earlier repetition (`_differs`).
         """
         stamps, line = self.table.stamps, (frame.f_code, frame.f_lineno)
         snapshots = Snapshots(frame.f_globals, self)

@@ -23,8 +23,8 @@ def gm_operand(slot: int, offset: int) -> int:
 
 
 def room_of(size: int) -> int:
-    """Return the bytes of device memory that an allocation of `size` takes: `size` rounded up to 32 bytes, and 32 bytes of
-    slack.
+    """Return the bytes of an allocation of `size` with its slack: `size` rounded up to 32 bytes, and 32 bytes more; alignment
+    comes on top (`GlobalMemory.taken`).
 
     So does aclrtMalloc; a program that divides memory itself must do so for each part (CANN 8.0, aclrtMalloc page: stated).
     Chips whose copies count whole blocks read, and end a tensor, in that slack.

@@ -1,7 +1,7 @@
 """The byte-addressed buffers of one core: L1, L0A, L0B, L0C, BT, FB of a cube core, UB of a vector core.
 
-A buffer starts poisoned (every byte 0xFF, a NaN in every float format). A flag for each 32-byte block records if it was
-written, so that reads of unwritten bytes are found. Addresses are byte offsets inside one buffer.
+A buffer starts poisoned: every byte is 0xFF, a NaN in every float format but hifloat8. A flag for each 32-byte block records if
+it was written, so that reads of unwritten bytes are found. Addresses are byte offsets inside one buffer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Casts between the formats on arrays: the value side of the vector unit's Cast, of Fixpipe and of HF32.
 
 Sources are float16, bfloat16, float32 and fp8 arrays (bfloat16 and fp8 widen to float32 exactly), hifloat8 codes announced by
-`source="hifloat8"`, and float64 and integers, which the machine lacks. Every cast rounds once, with two exceptions: the hybrid
-mode takes a float64 as its nearest float32, and int64 beyond 2^53 become float64 first. `reference` says the same one value at
-a time.
+`source="hifloat8"`, float64, and integers as plain numbers (`integers` has the unit's own conversions). Every cast rounds once,
+with two exceptions: the hybrid mode takes a float64 as its nearest float32, and 64-bit integers beyond 2^53 become float64
+first. `reference` computes the same one value at a time.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def decode(codes: npt.ArrayLike, fmt: object) -> npt.NDArray[np.float32]:
 
 
 def as_values(x: npt.ArrayLike, source: object = None) -> Array:
-    """Return `x` as a float16, float32 or float64 array of equal values, itself if it is one; int64 beyond 2^53 are rounded.
+    """Return `x` as a float16, float32 or float64 array of equal values, itself if it is one; integers beyond 2^53 are rounded.
 
     Codes of hifloat8 need `source="hifloat8"`; integers and bool become float64, narrower formats float32. Raises SimError for
     other dtypes.

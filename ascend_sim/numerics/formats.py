@@ -241,7 +241,8 @@ def canonical(name_or_dtype: object) -> str:
 
 
 def format_of(name_or_dtype: object, mantissa_bits: int | None = None) -> Format:
-    """Return the `Format` of a name or dtype; `mantissa_bits` chooses between the two widths of hf32 (None: 11).
+    """Return the `Format` of a name or dtype; `mantissa_bits` chooses between the two widths of hf32 (None: 11, or that of a
+    given Format).
 
     Raises SimError for an unknown name, and for `mantissa_bits` that the format cannot have.
     """

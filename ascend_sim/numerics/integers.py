@@ -58,8 +58,8 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
 
 
 def _wide(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return integers as float64 that compare with every float32 as the integers do: int64 beyond 2**53 keep 52 bits, and
-    half of the next one stands for all bits below.
+    """Return integers as float64 that compare with every float32 as the integers do: int64 beyond 2**53 keep their upper 52
+    bits, and half of the last one stands for all bits below.
     """
     if values.dtype != np.int64:
         return values.astype(np.float64)

@@ -36,7 +36,7 @@ class Field:
         return int(found[1]) if found else 1
 
     def fault(self, raw: int) -> tuple[str, str]:
-        """Return (word, line) on why the field cannot hold a raw value (bytes, or a count); ("", "") if it can.
+        """Return (word, line) on why the field cannot hold `raw` (bytes for a unit of bytes, else a count); ("", "") if it can.
 
         The word is "part" (no whole unit), "below" or "above".
         """
@@ -108,7 +108,9 @@ class Form:
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (unit in bytes, or 1; lowest, highest raw value) of each field, in the order of the way's `values`."""
+        """Return (unit, lowest, highest) of each field, in the order of the way's `values`: bytes for a unit of bytes, else 1
+        and counts. Both ends are allowed.
+        """
         by_name = {one.name: one for one in self.fields}
         found = [by_name[name] for name in self.way.names]
         return tuple((one.unit_bytes, one.low * one.unit_bytes, one.high * one.unit_bytes) for one in found)

@@ -1,7 +1,8 @@
 """Element-wise arithmetic of the vector unit: one source, two sources, or a source and a scalar.
 
-Each operation is a row of a table. Floating-point results are rounded once, to the format of the operands: fp16 and bf16 lose
-bits with every instruction. Integers wrap around. `max` and `min` hand NaN on.
+Each operation is a row of a table. Floating-point results are rounded to the format of the operands, once, but products that
+are then added also before the sum: fp16 and bf16 lose bits with every instruction. Integers wrap around. `max` and `min` hand
+NaN on.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ WITH_SCALAR = {
 }
 """The scalar is an immediate of the format of the operands; `axpy` adds to what stands in dst and rounds the product too.
 
-A shift of signed numbers keeps the sign; `shift_right_round` adds half of the last place before it (asc-devkit, ShiftRight).
+A shift to the right of signed numbers keeps the sign; `shift_right_round` adds half of the last place before it (asc-devkit,
+ShiftRight).
 """
 
 

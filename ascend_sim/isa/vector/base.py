@@ -199,7 +199,9 @@ def operands_fit(
 
 
 def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:
-    """Return a view of an operand's elements in UB, [rows, count], or [count] for one row."""
+    """Return a view of an operand's elements in UB, [rows, count], or [count] for one row; rows begin `stride` bytes apart (0:
+    all are the same row).
+    """
     held = storage(dtype)
     if rows == 1:
         return memory.array("UB", address, (count,), held)
@@ -309,8 +311,8 @@ class Elementwise(RowsInstruction):
     """`rows` rows of `count` elements of `dtype`; each element of dst is computed from the elements at its place.
 
     Strides are bytes from row to row; `row_cost` is the cost of several rows. `blocks` are the bytes from block to block of dst
-    and of each source, empty where all blocks adjoin; gaps between blocks cost nothing (assumed). `pipe` raises SimError for
-    rows or blocks of dst that overlap and strides that are not whole blocks.
+    and of each source, empty where all blocks adjoin; gaps between blocks cost nothing (assumed). `pipe` raises SimError as
+    `operands_fit`, and for an operation or a format of it that the chip lacks.
     """
 
     operation: str

@@ -15,10 +15,10 @@ from ascend_sim.memory.regions import Region
 class VectorCast(RowsInstruction):
     """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even).
 
-    A pair of formats or a mode that the chip lacks is refused when the instruction is made (chip file, vector.casts). `rows`
-    rows of `count` elements, strides in bytes; `blocks` are the bytes from block to block of dst and of src0. Integers take
-    the nearest of their range, and 0 for NaN (assumed). int32 is multiplied by the float16 number `scale` on its way to float16
-    (asc-devkit, SetDeqScale: stated; that the product is rounded once is assumed).
+    `pipe` raises SimError for a pair of formats or a mode that the chip lacks (chip file, vector.casts), and as `operands_fit`.
+    `rows` rows of `count` elements, strides in bytes; `blocks` are the bytes from block to block of dst and of src0. Integers
+    take the nearest of their range, and 0 for NaN (assumed). int32 is multiplied by the float16 number `scale` on its way to
+    float16 (asc-devkit, SetDeqScale: stated; that the product is rounded once is assumed).
     """
 
     source: str

@@ -38,7 +38,8 @@ class GatherMask(VectorInstruction):
     `rows` repeats of `count` elements, `src_stride` bytes apart; `blocks` are the bytes from block to block of dst (not used)
     and of src0, () if blocks adjoin. The bits are `pattern` 1 to 7 (PATTERNS), or with pattern 0 those at src1, lowest bit
     first, those of a repeat `bits_stride` bytes behind those of the one before. dst is written as far as elements are selected;
-    `writes` has as many with pattern 0 as if all were. Raises SimError for another pattern.
+    `writes` has as many with pattern 0 as if all were. Raises SimError for another pattern, `pipe` for strides that are not
+    whole blocks.
     """
 
     dtype: str

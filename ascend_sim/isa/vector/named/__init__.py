@@ -1,7 +1,7 @@
 """Vector instructions with a file each: `k.vector("NAME", dst, src)` emits the INSTRUCTION of NAME.py.
 
-The builder, recorded runs, the reference page and the tests of all instructions find them here; no other file names them. The
-cost of a new one, and its formats, are a row of the architectures' chip files (vector.ops). After that `python
+The builder, recorded runs, the reference page and the tests of all instructions find them here, so no other file has to name a
+new one. The cost of it, and its formats, are a row of the architectures' chip files (vector.ops). After that `python
 tools/instruction_reference.py` writes the reference page anew.
 """
 
