@@ -107,7 +107,7 @@ def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
         raise SimError(f"{instruction.name} does not move bytes from one place to another")
     if isinstance(instruction, DataCopy):
         instruction = replace(instruction, atomic_add="")
-    if isinstance(instruction, Fixpipe | FixpipeDn):
+    if isinstance(instruction, Fixpipe | FixpipeNd | FixpipeDn):
         instruction = replace(instruction, atomic_add=False)
     if isinstance(instruction, VectorBinary):  # both sources lie at 0: 1 + 1 shows where a 1 was
         instruction = replace(instruction, operation="add")

@@ -48,6 +48,7 @@ CONVERTERS: list[tuple[Instruction, str, str]] = [
     (Fixpipe(20, 32, 32, "float16", 16, 2 * KIB), "float32", "float16"),
     (Fixpipe(20, 24, 32, "float32", 8, 2 * KIB, True), "float32", "float32"),
     (FixpipeNd(20, 24, 32, "bfloat16", 96), "float32", "bfloat16"),
+    (FixpipeNd(20, 24, 32, "float32", 96, True), "float32", "float32"),
     (VectorBinary("max", "float32", 40), "float32", "float32"),
     (L0cToUb(16, 2, 32, "float16"), "float32", "float16"),
 ]
