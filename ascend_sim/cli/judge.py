@@ -47,15 +47,15 @@ def judge(
         Path | None, typer.Option(help="Append the lines to this file too; cases that stand in it are left out.")
     ] = None,
 ) -> None:
-    """Judge kernels that a machine wrote: one line of JSON for each as it ends. Exit code 1 where one fails."""
+    """Judge kernels that a machine wrote: one line of JSON for each as it ends. Exit code 1 where one fails, or failed by the
+    file of --results.
+    """
     with errors(False):
         chip_of(chip)
-        known = set()
-        for line in results.read_text(encoding="utf-8").splitlines() if results is not None and results.is_file() else ():
-            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off
-                known.add(str(json.loads(line)["case"]))
-        files = [one for one in _files(cases) if str(one) not in known]
-        passed = True
+        known = {} if results is None or not results.is_file() else _judged_before(results)
+        every = list(_files(cases))
+        files = [one for one in every if str(one) not in known]
+        passed = all(known.get(str(one), True) for one in every)
         many, free = min(jobs or os.cpu_count() or 1, max(len(files), 1)), SimpleQueue[JudgeWorker]()
         workers = [JudgeWorker() for _ in range(many)]
         for worker in workers:
@@ -104,6 +104,16 @@ def _files(cases: Sequence[Path]) -> Iterator[Path]:
             raise SimError(f"{one}: no {one.with_suffix('.py').name} beside it; that file has arguments(rng) and expected(...)")
         else:
             yield one
+
+
+def _judged_before(results: Path) -> dict[str, bool]:
+    """Return {case: whether it passed} from a file of results; of a case with several lines the last one counts."""
+    found = {}
+    for line in results.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError, KeyError, TypeError):  # a line that was cut off
+            verdict = json.loads(line)
+            found[str(verdict["case"])] = bool(verdict["passed"])
+    return found
 
 
 def _append(results: Path, line: str) -> None:

@@ -353,6 +353,16 @@ def test_judged_cases_are_left_out(tmp_path: Path) -> None:
     assert str(path) in results.read_text()
 
 
+def test_a_verdict_in_the_file_of_results_counts(tmp_path: Path) -> None:
+    """A command that goes on ends as one that was never interrupted; other cases and broken lines do not count."""
+    path, results = case(tmp_path / "good", GOOD), tmp_path / "verdicts.jsonl"
+    before = [(str(path), True), (str(path), False), ("other", False)]
+    results.write_bytes(b"\xff\n" + b"".join(json.dumps({"case": name, "passed": it}).encode() + b"\n" for name, it in before))
+    assert judged(str(tmp_path), "--results", str(results)) == (1, [])
+    results.write_text("".join(json.dumps({"case": name, "passed": it}) + "\n" for name, it in reversed(before[:2])))
+    assert judged(str(tmp_path), "--results", str(results)) == (0, [])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [("nowhere.cpp", "no C++ file and no folder"), ("{folder}", "no C++ file with a Python file of its name"),
