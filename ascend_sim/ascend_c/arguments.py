@@ -125,10 +125,13 @@ def _structure(one: EntryParameter, value: Any, by_name: Mapping[str, Any], regi
     """Return the argument for a structure or the tiling data: the bytes of `value`. Without a value a structure is zeros, and
     the tiling data are None if fields are set by name, else 0, a null pointer.
 
-    Raises SimError for a wrong size, and for field names without REGISTER_TILING_DEFAULT.
+    Raises SimError for a value without bytes or of another size, and for field names without REGISTER_TILING_DEFAULT.
     """
     if value is not None:
-        data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
+        try:
+            data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
+        except TypeError:
+            raise SimError(f"{one.name}: {value!r}; give fields by name, or bytes, also as a numpy array") from None
         if one.kind == STRUCT and len(data) != one.size:
             raise SimError(f"{one.name}: {len(data)} bytes; the structure has {one.size}")
         return data

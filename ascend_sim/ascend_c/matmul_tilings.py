@@ -26,8 +26,8 @@ _MOST_M, _MOST_N = 128, 256
 
 
 def softmax_tiling(rows: int, columns: int) -> dict[str, int]:
-    """Return the fields of SoftMaxTiling for `rows` rows of `columns` elements, padding included; the calls here read no
-    others. Raises SimError for a number below 1.
+    """Return the fields of SoftMaxTiling for `rows` rows of `columns` elements, padding included; the simulated calls
+    read no others. Raises SimError for a number below 1.
     """
     _at_least_one({"rows": rows, "columns": columns})
     return {"srcM": rows, "srcK": columns, "srcSize": rows * columns}
@@ -126,6 +126,14 @@ def cube_tiling_bytes(fields: Mapping[str, int]) -> bytes:
     return np.array([fields.get(name, 0) for name in CUBE_FIELDS], np.int32).tobytes()
 
 
+def _dtype_of(setter: str, given: Any) -> str:
+    """Return the dtype of a DataType, or of a dtype's name. Raises SimError, which names `setter`, for anything else."""
+    try:
+        return str(DataType(given).value)
+    except ValueError:
+        raise SimError(f"{setter}: {given!r} is no type; allowed are DataType.{', '.join(DataType.__members__)}") from None
+
+
 class MatmulApiTiling:
     """Tiling of a product for one core. `chip` is a chip or its name."""
 
@@ -138,14 +146,17 @@ class MatmulApiTiling:
         self._fixed: dict[str, int] = {}
 
     def SetAType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
-        """Set A's type, by which the tiles are chosen; position, format and transposition change no tiling. Return 0."""
-        self._dtype = str(DataType(dtype).value)
+        """Set A's type, by which the tiles are chosen; position, format and transposition change no tiling. Return 0.
+
+        Raises SimError for a type that is none of `DataType`.
+        """
+        self._dtype = _dtype_of("SetAType", dtype)
         return 0
 
     def SetBType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
         """Check B's type; return 0. Raises SimError if it is another than A's, which must be set before (else float16)."""
-        if DataType(dtype).value != self._dtype:
-            raise SimError(f"SetBType: {DataType(dtype).value}; A is {self._dtype}, and both must have one type")
+        if (given := _dtype_of("SetBType", dtype)) != self._dtype:
+            raise SimError(f"SetBType: {given}; A is {self._dtype}, and both must have one type")
         return 0
 
     def SetCType(self, position: Any, format: Any, dtype: Any) -> int:
@@ -230,7 +241,7 @@ class MultiCoreMatmulTiling(MatmulApiTiling):
         return 0
 
     def SetSingleShape(self, m: int = -1, n: int = -1, k: int = -1) -> int:
-        """Set the share of a core; -1 leaves one open. The field usedCoreNum does not follow, GetCoreNum does. Return 0."""
+        """Set a core's share; -1 leaves a size as it was. The field usedCoreNum does not follow, GetCoreNum does. Return 0."""
         given = {"singleCoreM": m, "singleCoreN": n, "singleCoreK": k}
         self._fixed |= {name: size for name, size in given.items() if size != -1}
         return 0

@@ -120,6 +120,7 @@ def test_two_structures_that_are_copied_need_a_registration_or_bytes(tmp_path: P
     )
     kernel, z = made(tmp_path, text), asim.empty(64, "float32")
     assert "fields by name need REGISTER_TILING_DEFAULT(structure)" in refusal(kernel, z, count=8)
+    assert "tiling: 5; give fields by name, or bytes, also as a numpy array" in refusal(kernel, z, tiling=5)
     given = np.zeros(8, np.uint32)
     given[0] = 8
     assert (asim.launch(kernel, 1, z, tiling=given.tobytes()).outputs["z"] == 8).all()

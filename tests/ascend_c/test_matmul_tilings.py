@@ -91,3 +91,7 @@ def test_wrong_calls_are_refused() -> None:
     with pytest.raises(SimError, match=r"SetBufferSpace\(1024, -1, -1, -1\): allowed is -1, the whole buffer"):
         host().SetBufferSpace(1024)
     assert host().SetBufferSpace(-1, -1, -1) == 0
+    for setter in ("SetAType", "SetBType"):
+        with pytest.raises(SimError, match=rf"{setter}: 'DT_HALF' is no type; allowed are DataType\.DT_FLOAT, DT_FLOAT16, "):
+            getattr(host(), setter)(TPosition.GM, CubeFormat.ND, "DT_HALF")
+    assert host().SetAType(TPosition.GM, CubeFormat.ND, "float32") == 0
