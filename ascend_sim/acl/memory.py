@@ -124,7 +124,7 @@ class DeviceMemory:
         return self.live
 
     def allocate(self, size: int) -> int:
-        """Allocate `size` bytes of HBM and return a virtual address that was never used before. Refuses when HBM is full."""
+        """Allocate `size` bytes of HBM and return a new virtual address. Refuses when no free range of HBM is large enough."""
         try:
             allocation = self._device.gm.allocate(size, "aclrtMalloc", with_data=False)
         except SimError as error:

@@ -1,7 +1,7 @@
 """The C++ compiler of kernels, and a cache of compiled libraries by their content.
 
-The compiler is clang++ if there is one that is new enough, else that of the package `ziglang` (the extra `ascendc`). A library
-is found again by the compiler, the flags, the headers here and the contents of all user files from which it was made.
+The compiler is clang++ if it is new enough, else that of the package `ziglang` (the extra `ascendc`), else a clang++-NN. A
+library is found again by the compiler, flags, this package's headers and the contents of all user files from which it was made.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
 
 
 def _has_api(folders: Sequence[Path]) -> bool:
-    """Return True if one of `folders` has an API header of the user's own, which takes the place of the one here."""
+    """Return True if one of `folders` has an API header of the user's own, which takes the place of this package's."""
     return any((folder / API).exists() for folder in folders)
 
 
@@ -355,7 +355,7 @@ def _prerequisites(rules: str) -> list[Path]:
 
 @cache
 def _headers() -> str:
-    """Return a digest of all headers here, and of the module that adds counts to the user's files; read once a process."""
+    """Return a digest of this package's headers, and of the module that adds counts to the user's files. Cached."""
     counting = Path(__file__).with_name("counted.py")
     return _hash(*[path.read_bytes() for path in (*sorted(HEADERS.rglob("*.h")), counting)])
 

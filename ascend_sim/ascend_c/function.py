@@ -407,8 +407,8 @@ def cpp_kernel(
     """Compile a C++ file with an Ascend C kernel, and return the kernel for `launch` and `check_kernel`.
 
     `more` are further files that it needs, `entry` the kernel if the file has several (a template with its arguments:
-    "scale<half>"), `include` folders that come before the headers here, `defines` macros. A block that takes more than `rows`
-    calls or `seconds` counts as endless. `auto_sync` adds the synchronisation that the vendor's compiler adds (--cce-auto-sync,
+    "scale<half>"), `include` folders that come before the simulator's headers, `defines` macros. A block that takes more than
+    `rows` calls or `seconds` counts as endless. `auto_sync` adds the synchronisation of the vendor's compiler (--cce-auto-sync,
     on in its projects). Raises CompileError with the compiler's errors, SimError for missing files and folders, bad macros, a
     file without the kernel or with several and no `entry`, and where there is no compiler.
     """

@@ -97,7 +97,7 @@ def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[
     """Return (C++ name, entry) of the kernel `name`, or for None of the file's only kernel; `include` as in `entries`.
 
     The name of a template has its arguments: scale<half>. Raises SimError, with the names of all, if none fits or there are
-    several.
+    several, and for a template without arguments.
     """
     there = entries(path, include)
     if not there:

@@ -30,7 +30,7 @@ def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
     of 0, which does nothing (public documentation, of every such call).
 
     Words of flags are not known here, but for sets between cores (`rows` has them). Raises SimError for fields that no
-    instruction here can express.
+    simulated instruction can express.
     """
     if _does_nothing(word):
         return ()

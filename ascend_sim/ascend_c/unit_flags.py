@@ -131,7 +131,7 @@ def with_unit_flags(
     indices before, `words` the words of `rows`.
 
     The flag of a drain that no product follows is left out. Raises SourceError, at the row's line, for an unknown mode, a
-    product on a tile that is still full, and a drain of a tile that no product filled.
+    product on a tile that is still full (unless it has GOES_ON), and a drain of a tile that no product filled.
     """
     tiles = _Tiles(k)
     for row, word in enumerate(words):

@@ -93,7 +93,7 @@ def vector_steps(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the instructions of a word of the vector unit with their offsets; a mask of 0 makes it do nothing (stated:
     asc-devkit, SetVectorMask, products A2 and A3).
 
-    Raises SimError for fields that no instruction here can express.
+    Raises SimError for fields that no simulated instruction can express.
     """
     if selects_none(name, f):
         return ()

@@ -351,7 +351,7 @@ _MADE: list[list[Path]] = []
 @contextmanager
 def errors(as_json: bool) -> Iterator[None]:
     """Turn SimError, MemoryLimitError, OSError and MemoryError of the block into one line on stderr (JSON on stdout if
-    `as_json`) and `typer.Exit` with code 2.
+    `as_json`) and `typer.Exit` with code 2. A SimError that is `whole` keeps its lines.
 
     Other exceptions pass. Folders that `make_folder` created in the block are removed in any case if they are empty.
     """

@@ -86,8 +86,8 @@ def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles,
 def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
     """Compile a C++ file and return one kernel of it: the one called `name` or `--entry`, or the only one.
 
-    Its recording process starts here, while the command makes the arguments. Raises SimError if `name` and `--entry` differ,
-    and CompileError with the verdict `not_compiled`.
+    Its recording process starts already if it may (`CppKernel.start_recording`). Raises SimError if `name` and `--entry`
+    differ, and CompileError with the verdict `not_compiled`.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.ascend_c.function import cpp_kernel

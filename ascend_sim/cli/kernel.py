@@ -314,7 +314,8 @@ def own_stdout(is_data: bool) -> Iterator[TextIO]:
 def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Call a function of the user's file and return its result.
 
-    Any Exception, and SystemExit, becomes SimError with the file and its innermost line, if one of it is in the traceback.
+    Any Exception becomes SimError with the file and its innermost line, if one of it is in the traceback. SystemExit becomes
+    SimError with the file.
     """
     try:
         return function(*arguments, **keywords)

@@ -34,7 +34,7 @@ def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """Print a line on stderr that stays, above any progress line."""
+    """Print a line on stderr that stays. No progress line may be open: the text would be glued to it."""
     from rich.console import Console
 
     Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)

@@ -28,7 +28,7 @@ def console() -> Console:
 
 
 def print_text(text: str, indent: str = "    ") -> None:
-    """Print lines of text to stdout; a line wider than the terminal is wrapped at blanks, its further lines indented."""
+    """Print lines of text to stdout; a line wider than `text_width` is wrapped at blanks, its further lines indented."""
     for line in text.split("\n"):
         print("\n".join(wrapped(line, text_width(), indent)))
 
@@ -39,16 +39,16 @@ def print_json(data: Any) -> None:
 
 
 def print_written(paths: Iterable[Path | None]) -> None:
-    """Print one line on stdout with the names of the files that a command wrote; a None is left out, and so is a line without
-    names.
+    """Print "wrote" and the names of the files that a command wrote, wrapped, on stdout; a None is left out. Print nothing
+    without names.
     """
     if named := [str(path) for path in paths if path is not None]:
         print_text(f"wrote {', '.join(named)}")
 
 
 def print_summary(report: Report, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
-    """Print a report's summary in at most fifteen lines, with the line `check` of a check (or none); commands are not wrapped,
-    to be copied.
+    """Print a report's summary, at most fifteen lines before they are wrapped, with the line `check` of a check (or none).
+    Commands are not wrapped, to be copied.
 
     `findings` of the check, which name lines of the kernel, are printed in place of the run's, if there are any. The advice may
     need simulations.

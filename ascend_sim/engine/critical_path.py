@@ -59,7 +59,7 @@ class PathStep:
     """One piece of the path, cycles `begin` to `end`: `what` (one of KINDS) took the time.
 
     `because` says which constraint let it begin no earlier (pipe busy, flag, issue, queue full, outstanding limit, ...);
-    nothing where it simply follows the step before. `program` indexes the Timeline's programs and `row` their rows; -1
+    "" where it simply follows the step before. `program` indexes the Timeline's programs and `row` their rows; -1
     where a step belongs to none. Steps of issue cover the `rows` rows that end at `row`.
     """
 

@@ -51,7 +51,7 @@ class ItemStep:
 
 @frozen
 class OperandLoad:
-    """One instruction that moved `items` operands of an mmad; it read them from `space` (a fill reads nothing)."""
+    """One instruction that moved `items` operands of an mmad; it read them from `space`, which a fill writes instead."""
 
     row: Row
     space: str

@@ -46,7 +46,7 @@ class FunctionalEngine:
     """Runs tasks in the given order for their values; `findings` lists what went wrong.
 
     `on_program` is called with a task's index, the task and each of its programs, in block order. `engine` as in `Engine`: the
-    compiled one moves bytes in C. With `keep` the built programs stay as long as their rows take at most `keep` bytes:
+    compiled one moves bytes in C. With `keep` all built programs stay if their rows and orders take at most `keep` bytes:
     `run_again` then computes other values without building them again.
     """
 
@@ -74,7 +74,7 @@ class FunctionalEngine:
 
     @property
     def kept_bytes(self) -> int | None:
-        """Return the bytes of the kept programs' rows; None if the run kept none or they became too many."""
+        """Return the bytes of the kept programs' rows and orders; None if the run kept none or they became too many."""
         return None if self._kept is None else sum(one.nbytes for task in self._kept for block in task for one in block)
 
     def run_again(self) -> None:

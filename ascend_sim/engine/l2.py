@@ -1,4 +1,4 @@
-"""The L2 cache: which 512-byte lines of GM are resident, which are dirty, and what a transfer misses.
+"""The L2 cache: which lines of GM are resident, which are dirty, and what a transfer misses.
 
 Replacement is first in, first out, because that vectorises: lines get consecutive stamps when they are allocated, and a
 line is resident exactly while fewer than `capacity` lines were allocated after it.

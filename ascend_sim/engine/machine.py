@@ -54,7 +54,7 @@ class RunningProgram(Protocol):
         """Return (pipe, row at its head, True if that row was issued) for every pipe but S that has not finished its rows."""
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return (row before which the scalar unit stands, the pipe whose queue is full); None if it does not stand.
+        """Return (row before which the scalar unit is held up, the pipe whose queue is full); None if it is not held up.
 
         The pipe is "ALL" at a barrier or ScalarWait, "S" at a wait of its own.
         """

@@ -43,7 +43,7 @@ class LineCost:
 def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[LineCost]:
     """Return the costs of the kernel number `task`, one for each (instruction, pipe, source line), most cycles first.
 
-    Waits occupy no cycles. `path` is the run's critical path.
+    Waits occupy no cycles, but for those during which the pipe counts as busy (`at_work`). `path` is the run's critical path.
     """
     runs = [(index, run) for index, run in enumerate(recording.timeline.programs) if run.task == task]
     lines, columns = line_table([run.program for _, run in runs])

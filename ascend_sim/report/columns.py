@@ -20,7 +20,7 @@ _BETWEEN_FIELDS = "   "
 
 
 def text_width(otherwise: int = PIPE_WIDTH) -> int:
-    """Return the columns of a line of text on stdout: those of the terminal or of COLUMNS, else `otherwise`."""
+    """Return the columns of a line of text on stdout: COLUMNS, else those of the terminal, else (in a pipe) `otherwise`."""
     known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return get_terminal_size().columns if known else otherwise
 
@@ -102,8 +102,8 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> list[Row]:
-    """Return the `row` of each item; of more than `most` + 1 items only `most` rows (three at least), and in their middle one
-    with the number of those left out.
+    """Return the `row` of each item; of more than `most` + 1 items only `most` rows (`most` is 3 or more), and in their middle
+    one with the number of those left out.
     """
     if len(items) <= most + 1:
         return [row(item) for item in items]

@@ -80,9 +80,9 @@ def write_msprof(
 
 
 def replace_msprof(temporary: Path, folder: Path) -> None:
-    """Move the finished folder `temporary` to `folder` in place of an earlier one of ours.
+    """Move the finished folder `temporary` to `folder` in place of one that this module wrote earlier.
 
-    If several runs end together, the last one's stays, complete. Raises OSError where another's files stand there.
+    If several runs end together, the last one's stays, complete. Raises OSError if `folder` has files of other origin.
     """
     for left in range(_TRIES, -1, -1):
         remove_msprof(folder.parent)
@@ -250,9 +250,9 @@ def _write_trace(
     *,
     whole: bool,
 ) -> None:
-    """Write Chrome trace events of `cores`, times counted from the cycle `origin`.
+    """Write Chrome trace events of `cores`, with times in us since the cycle `origin`.
 
-    With `whole` processes are cores and threads pipes, else processes are pipes.
+    With `whole` processes are cores and threads pipes, else processes are pipes. Raises SimError as `atomic_write`.
     """
     numbers, before = count(), ""
     with atomic_write(path) as file:

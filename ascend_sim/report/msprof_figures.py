@@ -41,8 +41,8 @@ class WorkFigures:
 
     `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report counts
     them, `through` bytes by the pipe that moves them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit
-    read and write. `instructions` counts those that are neither flag nor barrier, by pipe; `kinds` are cycles of cube and
-    vector instructions by (pipe, dtype); `l2` counts lines by ("read" or "write", "hit" or "miss").
+    read and write. `instructions` counts those that compute or move data, by pipe; `kinds` are cycles of cube and vector
+    instructions by (pipe, dtype); `l2` counts lines by ("read" or "write", "hit" or "miss").
     """
 
     blocks: int = 0
@@ -100,11 +100,11 @@ class WorkFigures:
 
 
 def figures(work: WorkFigures, chip: ChipSpec, core: str) -> dict[str, Value]:
-    """Return {column: value} under the vendor's column names, which begin with `core` ("aic" or "aiv"); unknown ones are left
-    out.
+    """Return {column: value} under the vendor's column names, most of which begin with `core` ("aic" or "aiv"); unknown ones
+    are left out.
 
-    Times and cycles are means over blocks, counts and bytes sums over them; rates are GB of 1024^3 a second over the sum of the
-    blocks' times.
+    Times and cycles are means over blocks, counts and bytes sums over them. Rates are GB of 1024^3 a second over the sum of the
+    blocks' times, those of "active_bw" over the time in which the pipe was busy.
     """
     blocks, cycles = max(work.blocks, 1), max(work.cycles, 1)
 

@@ -53,13 +53,14 @@ class PageLayer:
 
 @frozen
 class NetworkPage:
-    """Contents of the page of a network's layers, and its writer.
+    """Contents of the page of a network's layers, and its writer; times are in us.
 
-    `columns` maps each part of a layer's time to the head of its column, "total" last; {} for a run without times. `ranked` has
-    a row for each distinct layer: "layer", "text", "us" of one, "copies", "all", "ideal", "layout", and "beyond", the time of
-    all copies above the ideal. `opens` is {layer: the line that opens it}, `saved` {layer: us that other tilings save} with a
-    `sentence` on them, `links` {layer: link to its page}; `pages` says how to get such pages. `kernels` has (op_type, us) of
-    every launch, `calls` (line, kernels) of each distinct call.
+    `columns` maps each part of a layer's time to the head of its column, "total" last; {} for a run without times, where
+    `ranked` must be empty. `ranked` has a row for each distinct layer: "layer", "text", "us", "ideal" and "layout" of one copy,
+    "copies", and "all" and "beyond", the time above the ideal, of all copies. `opens` is {layer: the line that opens it},
+    `links` {layer: link to its page}; `pages` says how to get such pages. `saved` is {layer: us that other tilings save of one
+    copy} for every ranked layer, or None; `sentence` is about it. `kernels` has (op_type, us) of every launch, `calls` (line,
+    kernels) of each distinct call.
     """
 
     title: str
@@ -78,7 +79,7 @@ class NetworkPage:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Return {part: us}, summed over the layers."""
+        """Return {part: us}, summed over all layers, copies too; {} without `columns`."""
         return {part: sum(layer.times.get(part, 0.0) for layer in self.layers) for part in self.columns}
 
     def write(self, path: str | Path) -> None:

@@ -104,7 +104,7 @@ def instruction_entries(table: InstructionTable) -> list[dict[str, Any]]:
     number), "bytes", "spaces" of its operands and "path".
 
     A SetFlag or WaitFlag also has "flag", and the latter "waits" (False if it is disarmed). "idle" of an instruction that is
-    not work names the stall that it counts as.
+    not work names the stall that it counts as, "" for any other than a wait for a flag.
     """
     told = []
     for place, instruction in enumerate(table.instructions):

@@ -60,7 +60,7 @@ def write_page(
 
     `name` of the call stands in the heading; "" for the case of the report's summary. Without `outcomes` it says nothing of
     other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so. Raises SimError without Plotly, for a report
-    without times or of another run, and where the file cannot be written.
+    without times or with other names of kernels than the run, and where the file cannot be written.
     """
     check_plotly()
     kernels, title = report["kernels"], title_of(report, name)

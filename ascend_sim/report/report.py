@@ -90,9 +90,9 @@ class Report:
     ) -> Report:
         """Return a report from a Timeline (None: functional mode) and the `facts` of its programs.
 
-        A run that kept its programs needs no `facts`. A run that began with a "cold" `l2` has a sharper HBM bound. The mode is
-        "full", or "functional" without a Timeline; `dataclasses.replace` sets it, and the fields that the run does not know
-        (problem, plan, workspace, warnings).
+        A run that kept its programs needs no `facts`. A run of one stream with a "cold" `l2` at its start has a sharper HBM
+        bound. The mode is "full", or "functional" without a Timeline; `dataclasses.replace` sets it, and the fields that the
+        run does not know (problem, plan, workspace, warnings).
         """
         if facts is None:
             facts = RunFacts(chip)
@@ -324,8 +324,9 @@ def _timed_kernels(
 
 
 def _times(chip: ChipSpec, span: TaskRun, totals: TaskTotals, origin: int) -> dict[str, Any]:
-    """Return the times of one kernel in us, as they stand in its row; `origin` is the cycle from which "start_us" counts.
+    """Return the fields `_TIME_FIELDS` of a kernel's row but roofline and interval; times are us, "core_cycles_max" is cycles.
 
+    "start_us" counts from the cycle `origin`.
     A core's time is the sum over its blocks, each from its dispatch to its end; "core_us" and pipes are means over cores.
     """
     core_cycles = totals.core_cycles

@@ -130,7 +130,7 @@ def _mmads(table: InstructionTable) -> NDArray[np.bool_]:
 
 def _block(run: ProgramRun) -> dict[str, int]:
     """Return {part: cycles} of one block that has an Mmad, from its dispatch to its end: "busy" (cycles of Mmads), "start",
-    "drain", "wait PIPE", "issue"; they add up.
+    "drain", "issue", and "wait X" for each other key X of `_Waits.behind`; they add up.
     """
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
     mmads = np.flatnonzero(_mmads(run.program.table)[run.program.rows[:, 0]] & (pipe == PIPE_INDEX[CUBE]))
@@ -164,8 +164,8 @@ class _Waits:
             }
 
     def behind(self, times: Intervals, pipe: str, through: tuple[str, ...] = ()) -> dict[str, int]:
-        """Return {pipe: cycles}: the cycles of `times`, shared by the pipe that `pipe` waited for; by `pipe` itself where it
-        did not wait.
+        """Return {pipe, "barrier", "cross-core" or "flags": cycles}: the cycles of `times` by what `pipe` waited for, by `pipe`
+        itself where it did not wait.
 
         If the awaited pipe waited itself, the wait is followed to the last pipe of the chain. `through` are the pipes of the
         chain so far: one that returns to them is the latency of flags, "flags".

@@ -91,7 +91,7 @@ def bound(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[s
 
 def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Return (name, value) of stride, padding, dilation, transposed, output_padding and groups; lists have one value for each
-    axis.
+    spatial axis.
     """
     axes = given["weight"].dim() - 2
     lists = {

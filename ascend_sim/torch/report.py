@@ -93,8 +93,8 @@ class ModelReport(ShownResult):
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data for JSON: settings, "totals_us", "distinct_calls", and "layers", each with its
-        times and "calls"; kernels' us are of one call.
+        """Return plain data for JSON: chip, mode, values, cube_math_type, "totals_us", the number of "distinct_calls", and
+        "layers", each with its times over all calls and its "calls"; times in these are of one call.
         """
         return {
             "chip": self.chip,

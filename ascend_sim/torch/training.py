@@ -69,7 +69,7 @@ class TrainingComparison(ShownResult):
 
     def deviations(self, name: str) -> list[float]:
         """Return |loss - torch's| / |torch's| for each step of run `name`; |loss| where torch's is 0, NaN where either
-        is NaN.
+        is NaN or torch's is infinite.
         """
         pairs = zip(self.losses[name], self.losses[TORCH], strict=False)
         return [abs(loss - own) / abs(own) if own else abs(loss) for loss, own in pairs]
