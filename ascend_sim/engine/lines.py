@@ -4,27 +4,29 @@ touch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.compiled import library
 from ascend_sim.engine.l2 import Lines
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER
-from ascend_sim.kernel.program import Program
-from ascend_sim.kernel.stamp import address_of
-from ascend_sim.kernel.touches import OPERAND_COLUMN
+from ascend_sim.kernel.program import InstructionTable, Program, accesses, ranges
+from ascend_sim.kernel.sheet import Sheet, moving
+from ascend_sim.kernel.stamp import LAID, ROW, Stamp
+from ascend_sim.kernel.touches import SPACES
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region, row_starts
 from ascend_sim.numerics.distinct import distinct
 
+Numbers = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 """One mark per L2 line of GM, from address 0 on."""
-_AT_ONCE = 1 << 20
-"""Most lines that are marked at a time, so that memory stays small."""
+_AT_ONCE = 1 << 16
+"""Rows, stamps or accesses that are looked at together, so that memory stays small."""
 
 
 @frozen
@@ -82,52 +84,149 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
     return Footprint(len(lines), lines, np.array(tails, np.int64), np.array(partial, np.int64), (first, behind))
 
 
+class _Accesses(NamedTuple):
+    """Accesses of stamps to GM by column: stamp, region (index in `touches`), operand and the steps by which it moves."""
+
+    stamp: Numbers
+    region: Numbers
+    operand: Numbers
+    steps: Numbers
+
+
 class LinesOf:
     """L2 lines below address `end` that transfers in a task's programs read and write, as marks in `read` and `written`.
 
     Lines of atomic additions are marked in `read` only. `bases` are the addresses of the task's tensors, `line` the bytes of a
-    line. C marks the lines if it was built, else numpy.
+    line. Programs wait until some are there, because numpy takes as long for a few stamps as for a thousand.
     """
 
     def __init__(self, bases: Sequence[int], end: int, line: int) -> None:
-        self.bases, self.line = np.array(bases, np.int64), line
-        self.read, self.written = (np.zeros(-(-end // line), np.bool_) for _ in range(2))
-        self._library = library.beside()
-        self._in_c = address_of(self.read), address_of(self.written), len(self.read)
-        self._bases_in_c = address_of(self.bases)
+        self._bases, self._line = np.array(bases, np.int64), line
+        self._read, self._written = (np.zeros(-(-end // line), np.bool_) for _ in range(2))
+        self._waiting: dict[int, tuple[InstructionTable, list[Sheet]]] = {}
+        self._count = 0
+
+    @property
+    def read(self) -> Marks:
+        """Return the marks of the lines that are read or added to."""
+        self._mark_waiting()
+        return self._read
+
+    @property
+    def written(self) -> Marks:
+        """Return the marks of the lines that are written without being added to."""
+        self._mark_waiting()
+        return self._written
 
     def add(self, program: Program) -> None:
         """Mark the lines that the transfers of one more program read and write."""
-        (self.add_by_numpy if self._library is None else self.add_by_c)(program)
+        sheet = program.sheet
+        sheet.close()
+        self._waiting.setdefault(id(program.table), (program.table, []))[1].append(sheet)
+        self._count += len(sheet.which) + sum([len(stamp.rows) for stamp in sheet.own])
+        if self._count > _AT_ONCE:
+            self._mark_waiting()
 
-    def add_by_c(self, program: Program) -> None:
-        """Mark the lines of a program's transfers with compiled/lines.c."""
-        touches, kinds = program.table.touches, program.table.column("kind")
-        whole = library.ProgramStruct(
-            **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)
-        )
-        places = (*touches.addresses, address_of(kinds), self.line, *self._in_c)
-        library.checked(self._library.mark_lines(library.byref(whole), *places))
+    def _mark_waiting(self) -> None:
+        """Mark the lines of all programs that wait, table by table."""
+        waiting, self._waiting, self._count = self._waiting, {}, 0
+        for table, sheets in waiting.values():
+            stamps, which, places = _placed(table, sheets)
+            for part in _parts(np.ones(len(which), np.int64)):
+                read: list[Numbers] = []
+                written: list[Numbers] = []
+                for region, address in self._addresses(table, stamps, which[part], places[part]):
+                    touch = table.touches.columns[region]
+                    only_written = touch["writes"] and not touch["ordered"]
+                    (written if only_written else read).extend(self._runs(table.touches.regions[region], address))
+                for marks, runs in ((self._read, read), (self._written, written)):
+                    for begin, end in _joined(*np.concatenate(runs, axis=1)).T.tolist() if runs else ():
+                        marks[begin:end] = True
 
-    def add_by_numpy(self, program: Program) -> None:
-        """Mark the lines that a program's transfers read or add to atomically (in `read`) and write, without the C library."""
-        table = program.table
-        transfers = np.flatnonzero(table.column("kind") == TRANSFER)
-        rows = program.rows[np.isin(program.rows[:, 0], transfers)]
-        for argument in distinct(rows[:, 0]).tolist():
-            instruction, mine = table.instructions[argument], rows[rows[:, 0] == argument]
-            written = self.read if instruction.atomic else self.written
-            touched = [(self.read, one) for one in instruction.reads()] + [(written, one) for one in instruction.writes()]
-            for marks, region in touched:
-                if region.space == "GM":
-                    self._mark(marks, region, mine[:, OPERAND_COLUMN[region.operand]])
+    def _addresses(
+        self, table: InstructionTable, stamps: Sequence[Stamp], which: Numbers, places: Numbers
+    ) -> Iterator[tuple[int, Numbers]]:
+        """Yield (index of a region in `touches`, addresses in GM at which transfers touch it), for the stamps number `which` at
+        their places; a region may come several times.
+        """
+        order = np.argsort(which, kind="stable")
+        used, first, times = np.unique(which[order], return_index=True, return_counts=True)
+        for found in _accesses(table, [stamps[number] for number in used.tolist()], places.shape[1]):
+            often = np.where(found.steps.any(1), times[found.stamp], 1)
+            for part in _parts(often):
+                access = np.repeat(np.arange(len(often))[part], often[part])
+                place = order[ranges(first[found.stamp[part]], often[part])]
+                operand = found.operand[access] + (found.steps[access] * places[place]).sum(1)
+                address, region = self._bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK), found.region[access]
+                for number in distinct(region).tolist():
+                    yield number, address[region == number]
 
-    def _mark(self, marks: Marks, region: Region, operands: NDArray[np.int64]) -> None:
-        """Mark the lines of a region at each of `operands` in GM."""
-        address = self.bases[operands >> SLOT_SHIFT] + (operands & OFFSET_MASK)
-        first, phase = address // self.line, address % self.line
-        for offset in np.flatnonzero(np.bincount(phase)).tolist():
-            lines = footprint(region, offset, self.line).lines
-            begin = distinct(first[phase == offset])
-            for piece in np.array_split(begin, 1 + len(begin) * len(lines) // _AT_ONCE):
-                marks[piece[:, None] + lines] = True
+    def _runs(self, region: Region, address: Numbers) -> Iterator[Numbers]:
+        """Yield (first line, end) of the lines of a region at all addresses, in parts [2][run] without gaps of no line."""
+        merged = region.simplified()
+        starts = row_starts(merged)
+        begin, end = _joined(address, address + merged.row_bytes)
+        for part in _parts(np.full(len(begin), len(starts))):
+            first, last = ((one[part] + starts[:, None]).reshape(-1) // self._line for one in (begin, end - 1))
+            yield _joined(first, last + 1)
+
+
+def _placed(table: InstructionTable, sheets: Sequence[Sheet]) -> tuple[list[Stamp], Numbers, Numbers]:
+    """Return the stamps of a table and of its sheets, and number (among them) and place of each one that stands in a sheet.
+
+    A place has a number for each axis, and any numbers behind its stamp's last axis.
+    """
+    stamps, own = list(table.stamps.known), {}
+    which, where = [], [np.empty(0, np.int64)]
+    for sheet in sheets:
+        if id(sheet.own) not in own:
+            own[id(sheet.own)] = len(stamps)
+            stamps += sheet.own
+        numbers = np.array(sheet.which, np.int64)
+        which.append(np.where(numbers < 0, own[id(sheet.own)] - 1 - numbers, numbers))
+        where.append(np.asarray(sheet.where))
+    axes = np.append(table.stamps.laid().numbers[:, LAID - 1], np.zeros(len(stamps) - len(table.stamps.known), np.int64))
+    numbers = np.concatenate(which)
+    counts = axes[numbers]
+    most = int(counts.max(initial=0))
+    places = np.concatenate((*where, np.zeros(most, np.int64)))
+    return stamps, numbers, places[(np.cumsum(counts) - counts)[:, None] + np.arange(most)]
+
+
+def _accesses(table: InstructionTable, stamps: Sequence[Stamp], axes: int) -> Iterator[_Accesses]:
+    """Yield the accesses of all transfers in the stamps to GM, some stamps at a time; steps along `axes` axes."""
+    touches = table.touches
+    kinds = np.repeat(table.column("kind"), np.diff(touches.first))
+    chosen = (touches.columns["space"] == SPACES.index("GM")) & (kinds == TRANSFER)
+    sizes = np.array([len(stamp.rows) for stamp in stamps])
+    for part in _parts(sizes):
+        some = stamps[part]
+        rows = some[0].rows if len(some) == 1 else np.concatenate([stamp.rows for stamp in some])
+        row, region = accesses(touches, rows[:, 0], chosen)
+        cell = row * ROW + touches.columns["column"][region]
+        _, moves, by = moving(some)
+        steps = np.zeros((len(cell), axes), np.int64)
+        if len(moves):
+            at = np.minimum(np.searchsorted(moves, cell), len(moves) - 1)
+            moved = moves[at] == cell
+            steps[moved, : by.shape[1]] = by[at[moved]]
+        yield _Accesses(np.repeat(np.arange(len(stamps))[part], sizes[part])[row], region, rows.reshape(-1)[cell], steps)
+
+
+def _parts(sizes: Numbers) -> Iterator[slice]:
+    """Yield slices that divide a sequence into parts whose `sizes` sum to about _AT_ONCE, or of one entry that is larger."""
+    reached = np.cumsum(sizes)
+    if len(reached) and reached[-1] < _AT_ONCE:
+        return iter((slice(None),))
+    part = reached // _AT_ONCE
+    first = np.flatnonzero(np.diff(part, prepend=-1)).tolist()
+    return map(slice, first, [*first[1:], len(part)])
+
+
+def _joined(begin: Numbers, end: Numbers) -> Numbers:
+    """Return (beginnings, ends) of the union of ranges, in order, as an array [2][range]; those that adjoin are one."""
+    begin, end = np.sort(begin), np.sort(end)
+    gap = np.ones(len(begin) + 1, np.bool_)
+    # A range begins a new part of the union if as many end before it as begin before it.
+    gap[1:-1] = begin[1:] > end[:-1]
+    return np.array((begin[gap[:-1]], end[gap[1:]]))

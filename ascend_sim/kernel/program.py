@@ -176,6 +176,19 @@ def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.in
     return np.arange(counts.sum()) + np.repeat(first - before, counts)
 
 
+def accesses(
+    touches: Touches, instruction: NDArray[np.int64], chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return two arrays for all accesses to the `chosen` regions of rows with these instructions, in order of rows: the index
+    of each row, and that of the region in `touches`.
+    """
+    first = np.concatenate(([0], np.cumsum(chosen)))[touches.first]  # of each instruction among the chosen ones
+    counts = np.diff(first)
+    rows = np.flatnonzero((counts > 0)[instruction])
+    which = instruction[rows]
+    return np.repeat(rows, counts[which]), np.flatnonzero(chosen)[ranges(first[which], counts[which])]
+
+
 @frozen
 class InstructionView:
     """A row of a program in readable form: a copy with its instruction object, made on request."""
@@ -244,14 +257,8 @@ class Program:
 
     def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return two arrays for all accesses to `spaces`, in order of rows: the row of each, and its index in `touches`."""
-        touches, instruction = self.table.touches, self.rows[:, 0]
         asked = np.array([space in spaces for space in SPACES])
-        chosen = asked[touches.columns["space"]]
-        first = np.concatenate(([0], np.cumsum(chosen)))[touches.first]  # of each instruction among the chosen ones
-        counts = np.diff(first)
-        rows = np.flatnonzero((counts > 0)[instruction])
-        which = instruction[rows]
-        return np.repeat(rows, counts[which]), np.flatnonzero(chosen)[ranges(first[which], counts[which])]
+        return accesses(self.table.touches, self.rows[:, 0], asked[self.table.touches.columns["space"]])
 
     def with_rows(self, rows: NDArray[np.int64]) -> Program:
         """Return a copy of the program with other rows; table, flags, tiles and notes stay those of this one."""

@@ -264,7 +264,7 @@ class Sheet:
         if not new:
             return True
         rows = np.concatenate([stamp.rows for stamp, _ in new])
-        of, cell, steps = _moving([stamp for stamp, _ in new])
+        of, cell, steps = moving([stamp for stamp, _ in new])
         places = np.zeros((len(new), steps.shape[1]), np.int64)
         for number, (stamp, anywhere) in enumerate(new):
             places[number, : stamp.axes] = anywhere[0]
@@ -326,7 +326,7 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     return True
 
 
-def _moving(stamps: Sequence[Stamp]) -> tuple[Numbers, Numbers, Numbers]:
+def moving(stamps: Sequence[Stamp]) -> tuple[Numbers, Numbers, Numbers]:
     """Return three arrays for the moving numbers of the stamps: the index of its stamp, its index in the rows of all stamps,
     one after the other, and its steps.
     """

@@ -93,7 +93,6 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_gm": (c_void_p, [c_void_p]),
     "gm_end": (c_int64, [c_void_p]),
     "gm_read": (c_int64, [c_void_p, c_int64, c_void_p, POINTER(c_int64)]),
-    "mark_lines": (c_int64, [POINTER(ProgramStruct), c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
     "values_run": (c_int64, [c_void_p]),
     "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),

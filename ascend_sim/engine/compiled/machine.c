@@ -13,7 +13,6 @@
  *   watch.c      totals.py     totals of a program, without its columns: times, hazards, occupancy of its buffers
  *   hazards.c    hazards.py    accesses to the same bytes at the same time
  *   occupancy.c  occupancy.py  occupancy of a buffer over time
- *   lines.c      lines.py      the lines that a program reads and writes
  *   memory.c                   memory, and the way out of a call that gets none
  *
  * Every call that can fail returns a negative `enum failure`; after that only `machine_free` may follow. */
