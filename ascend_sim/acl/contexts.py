@@ -91,7 +91,7 @@ def _close(owner: AclDevice | None) -> None:
 
 @call(needs="init")
 def aclrtSetDevice(deviceId: int) -> None:
-    """Open device 0, the only one, at the first call, make its default context current in this thread and return ret; all
+    """Open device 0, the only one, unless it is open, make its default context current in this thread and return ret; all
     threads share that context.
 
     Calls are counted: the device closes after as many resets. Refuses another number, and settings that `Process.open` refuses.

@@ -44,7 +44,7 @@ class _Use(NamedTuple):
     region: Region
 
     def meets(self, other: _Use) -> bool:
-        """Return True if both touch a byte."""
+        """Return True if a byte is touched by both."""
         return overlap(self.region, other.region, other.place - self.place)
 
 

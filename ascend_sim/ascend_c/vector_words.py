@@ -240,7 +240,8 @@ def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a reduction of repeats: `ReduceRows`, or `ReduceWithIndex` with an order, if results lie without gaps.
+    """Return the key of a reduction of repeats. If results lie without gaps: with an order a `ReduceWithIndex`, else a
+    `ReduceRows` if no mask leaves elements out.
 
     Other reductions become pieces (`_pieces`). Raises SimError for a vcadd into the unit's register without a count.
     """
@@ -282,8 +283,8 @@ def _pieces(piece: str, name: str, it: WordRows, dtype: str, order: str = "") ->
 
 
 def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a reduction of blocks or of pairs: of elements that adjoin, as results do, a `ReduceBlocks` or a
-    `PairReduceSum`, of others a `ReducePieces`.
+    """Return the key of a reduction of blocks or of pairs: of elements that adjoin, as results do, without a mask, a
+    `ReduceBlocks` or a `PairReduceSum`; of others, and of pairs of an odd count, a `ReducePieces`.
     """
     dtype = dtype_of(f["format"])
     size, pairs = size_of(dtype), name == "vcpadd"
@@ -345,7 +346,8 @@ def _square(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the steps of TransDataTo5HD: one Transpose of 16 rows of a 32-byte block for each repeat.
 
-    With elements of 4 bytes a row of the result, 16 elements, takes two addresses; with 1 byte it takes half a block. A single
+    With elements of 4 bytes a row of the result, 16 elements, takes two addresses; with 1 byte it takes half a block, and the
+    step is a TransposeHalves. A single
     repeat begins a step behind the addresses (public documentation of repeatTimes). Raises SimError for a bad number of
     repeats.
     """

@@ -1,8 +1,8 @@
 """The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`, and the other commands, a module each.
 
 Exit codes: 0 fine; 1 a verdict failed (a result that is not correct, or a finding such as a hazard); 2 bad input, a
-refused call or output that cannot be written, reported in one line; 130 Ctrl-C, 141 a reader that has enough (SIGPIPE) and 143
-SIGTERM, with what was finished kept.
+refused call or output that cannot be written, reported in one line; 129 a terminal that is gone (SIGHUP), 130 Ctrl-C, 141 a
+reader that has enough (SIGPIPE) and 143 SIGTERM, with what was finished kept.
 """
 
 import atexit

@@ -49,7 +49,7 @@ class CppOptions:
         list[Path] | None, typer.Option("--with", help="Of a C++ file: a further file to compile with it. Repeatable.")
     ] = None
     include: Annotated[
-        list[Path] | None, typer.Option(help="Of a C++ file: a folder of headers, before those here. Repeatable.")
+        list[Path] | None, typer.Option(help="Of a C++ file: a folder of headers, before the simulator's own. Repeatable.")
     ] = None
     define: Annotated[list[str] | None, typer.Option(help="Of a C++ file: a macro, NAME or NAME=VALUE. Repeatable.")] = None
     auto_sync: Annotated[

@@ -128,7 +128,8 @@ class Names:
         return self._layers[module]
 
     def _name(self, module: torch.nn.Module) -> str:
-        """Return the module's path within `model`, or within the first outermost module that contains it; else its class name.
+        """Return the module's path within `model`, or within the first outermost module that contains it, behind that one's
+        prefix (`_prefix`); else its class name.
 
         Checkpointing calls inner modules alone, so outermost modules of earlier calls count too.
         """
