@@ -1,7 +1,8 @@
 """Ladder of grad_weight's tilings: its rungs in order, for the library's older kernels and the open one, and the user's fields.
 
 The library's older operators launch kernels of their own, whose tilings have no field to set. Where a call names fields, wants
-sums in a fixed order, or runs on coupled chips, the open kernel stands in for them, and the older kernel is the last resort.
+sums in a fixed order, or runs on coupled chips, the open kernel stands in for them; without such fields the older 2-D kernel is
+the last resort.
 The open kernel has whole rows by the vendor's procedure, by the base template of V2 or by a sound tiling of our own; else
 strips of columns, and on the 950 taps one by one. Strips or taps that a user gives exclude the rungs that do otherwise. The
 other fields are put into the tiling that answers, and what depends on them is derived again.
@@ -121,7 +122,7 @@ class GradWeightQuestion(TilingQuestion):
 
     @property
     def may_strip(self) -> bool:
-        """Return True if rows may be cut into strips of any width, because the user gave neither strips nor single taps."""
+        """Return True if rows may be cut into strips of any width: the user gives no splitWo and no isSplitKernelHW = 1."""
         return not self.taps and self.width is None
 
     @property
@@ -138,10 +139,12 @@ class GradWeightQuestion(TilingQuestion):
         """Return the question for the problem `inp` (stacked strips, or single taps), in whole rows, without other fields and
         without an operator.
         """
-        return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
+        return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype, blocks=self.blocks)
 
     def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
-        """Return the ladder's answer: the kernel and its tiling. TilingError with formula and limit if no rung has one."""
+        """Return the ladder's answer: the kernel and its tiling. TilingError with the reason if no rung has one, or a user's
+        field cannot be.
+        """
         found = attempt(_answer, replace(self, inp=self.dealt))
         if isinstance(found, Refusal) and self.op_type == VOLUMETRIC:
             found = Refusal(f"{found.reason}; {ONE_WAY}")
@@ -155,7 +158,7 @@ class GradWeightQuestion(TilingQuestion):
 
 
 def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKernel] | Refusal:
-    """Return the first rung's answer with the user's fields, or the last refusal. TilingError for impossible fields."""
+    """Return the ladder's answer with the user's fields, or its refusal (`climb`). TilingError for impossible fields."""
     check_walk(q.width or 0, q.taps or 0, q.inp)
     found = climb(LADDER, q)
     if isinstance(found, Refusal) or isinstance(found.tiling, OlderKernel):
@@ -233,7 +236,9 @@ def _rows_of(
 
 
 def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of a one-row problem in strips of columns; a refusal where one load has the whole row, or none fits."""
+    """Return the tiling of a one-row problem in strips of columns; a refusal if whole rows have no tiling, one load has the
+    whole row, or no strips fit.
+    """
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -401,8 +406,8 @@ def completed(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, in
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Yield the tiling with each choice of the L1 buffers, step_ka and step_kb that the user has not `given`, largest
-    steps first. If both steps are free they are equal; a free one divides the given one, or is a multiple of it.
+    """Yield the tiling with each choice of the L1 buffers, step_ka and step_kb (up to 8) that the user has not `given`: double
+    buffers first, then larger steps. Two free steps are equal; a free one divides the given one, or is a multiple of it.
     """
     most = max(1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k))
     for a_buffers, b_buffers in buffer_counts(tiling, given):

@@ -18,12 +18,12 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_in
 def few_images(q: TilingQuestion) -> GradInputTiling:
     """Return the vendor's open tiling; TilingError where the library deals out whole images, or that procedure finds none.
 
-    It deals them out if they fill more than half of the cores, unless the call asks for a number of blocks that is neither
-    the chip's cores nor the images.
+    It deals them out if they fill more than half of the chip's cores, unless the call asks for another number of blocks than
+    one for each image, at most the cores.
     """
     inp = q.dealt
     cores = inp.cores if q.chip is None else q.chip.cores.aic
-    first = 2 * inp.images > cores and inp.cores in (cores, min(inp.images, cores))
+    first = 2 * inp.images > cores and q.blocks in (None, min(inp.images, cores))
     if first and covers_grad_input_1001(inp):
         raise TilingError(f"grad_input: the library gives whole images to the cores, for {inp.images} images on {cores} cores")
     return vendor_grad_input_1001(inp)

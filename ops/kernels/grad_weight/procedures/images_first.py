@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.ladder import TilingQuestion
 from ascend_sim.ops.kernels.cube.vendor import Procedure, open_procedures
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
@@ -50,19 +50,20 @@ def blocks_of(images: int, cores: int) -> int:
     return images if 2 * images > cores else cores
 
 
-def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
-    """Return a tiling of our own for `blocks_of` blocks (source "stand-in"), or for the number of blocks that the call
-    asks for.
+def images_first(q: TilingQuestion) -> GradWeightTiling:
+    """Return a tiling of our own (source "stand-in") for at most `blocks_of` blocks, or as many as the call asks for.
 
-    `chip` None: a chip with the cores of `inp`. Raises TilingError where this rule does not apply, or no grid fits.
+    The question must have a chip. Raises TilingError where this rule does not apply, or no grid fits.
     """
+    inp, chip = q.dealt, q.chip
+    assert chip is not None
     if not covers_images_first(inp):
         raise TilingError("grad_weight: images come first in 2-D fp16 problems with one group, whose sums may be in any order")
-    cores = inp.cores if chip is None else chip.cores.aic
+    cores = chip.cores.aic
     own = blocks_of(inp.images, cores)
-    if inp.cores not in (cores, own):
+    if q.blocks not in (None, own):
         return sound_grad_weight(inp, chip)
     return sound_grad_weight(replace(inp, cores=own), chip, image_each=own == inp.images <= cores)
 
 
-PROCEDURE = Procedure(covers_images_first, lambda q: images_first(q.inp, q.chip))
+PROCEDURE = Procedure(covers_images_first, images_first)

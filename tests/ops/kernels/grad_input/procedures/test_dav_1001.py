@@ -169,6 +169,7 @@ def test_who_decides() -> None:
     assert chosen(32) == chosen(64) == chosen(32, 30) == ("stand-in", 30)
     assert chosen(16) == chosen(16, 16) == ("stand-in", 16)
     assert chosen(32, 28) == ("vendor procedure", 28)
+    assert chosen(20, 30) == ("vendor procedure", 30)  # the chip's cores, asked for like any other number
     assert chosen(4)[0] == "vendor procedure"
     assert chosen(64, 31)[0] == "stand-in"  # a prime number of blocks, of which the procedure has no use
     inp = on_910a(conv2d(4, 512, 256, 28, 1), chip.cores.aic)
@@ -178,8 +179,8 @@ def test_who_decides() -> None:
 @settings(max_examples=40, deadline=None)
 @given(flat(), st.sampled_from([8, 16, 30, 32]))
 def test_grad_weight_of_coupled_cores_fits_and_covers_dw_once(problem: ConvProblem, cores: int) -> None:
-    inp = on_910a(problem, cores)
-    tiling = GradWeightQuestion(inp, chip=load_chip("ascend910a")).tiling()
+    inp = on_910a(problem)
+    tiling = GradWeightQuestion(inp, chip=load_chip("ascend910a"), blocks=cores).tiling()
     check_grad_weight(tiling, inp)
     covers_grad_weight_once(tiling, inp)
 
@@ -193,7 +194,9 @@ def test_the_first_layer_of_resnet_is_one_tile() -> None:
 
 def test_a_task_of_one_image_loads_it_once_where_l1_has_room() -> None:
     chip = load_chip("ascend910a")
-    small, large = (GradWeightQuestion(on_910a(conv2d(16, 128, 128, size, 1), 16), chip=chip).tiling() for size in (14, 112))
+    small, large = (
+        GradWeightQuestion(on_910a(conv2d(16, 128, 128, size, 1)), chip=chip, blocks=16).tiling() for size in (14, 112)
+    )
     assert (small.al1_buffers, small.bl1_buffers) == (1, 1)
     assert small.step_ka * small.base_k >= small.single_core_k == 196
     assert (large.al1_buffers, large.bl1_buffers) == (2, 2)

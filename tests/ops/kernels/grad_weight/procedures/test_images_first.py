@@ -11,7 +11,9 @@ import pytest
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.vendor import open_procedures
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.procedures import images_first
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.kernels.grad_weight.procedures.images_first import blocks_of
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -25,13 +27,12 @@ pytestmark = pytest.mark.fast
 CHIP = load_chip("ascend910b")
 
 
-def problem(images: int, blocks: int | None = None, **changes: Any) -> TilingInput:
-    """A 3x3 layer of 256 channels on 14 x 14 pixels, as a call sees it that asks for `blocks`."""
+def problem(images: int, **changes: Any) -> TilingInput:
+    """A 3x3 layer of 256 channels on 14 x 14 pixels."""
     buffers = {str(name): size for name, size in CHIP.buffers.items()}
-    cores = blocks or CHIP.cores.aic
     family = family_of(CHIP)
     inp = TilingInput(
-        conv2d(images, 256, 256, 14, 3), 2, cores, buffers, CHIP.memory.l2_bytes, False, family.layout,
+        conv2d(images, 256, 256, 14, 3), 2, CHIP.cores.aic, buffers, CHIP.memory.l2_bytes, False, family.layout,
         load3d=CHIP.load3d.limits, family=family,
     )  # fmt: skip
     return replace(inp, **changes)
@@ -39,11 +40,20 @@ def problem(images: int, blocks: int | None = None, **changes: Any) -> TilingInp
 
 @pytest.mark.parametrize(
     ("images", "asked", "blocks"),
-    [(16, None, 16), (30, None, 30), (64, None, 32), (31, None, 32), (64, 28, 28), (16, 32, 32)],
+    [(16, None, 16), (30, None, 30), (64, None, 32), (31, None, 32), (64, 28, 28), (16, 32, 32), (64, 30, 30)],
 )
 def test_blocks(images: int, asked: int | None, blocks: int) -> None:
-    tiling = GradWeightQuestion(problem(images, asked), chip=CHIP).tiling()
+    """A call that asks for as many blocks as the chip has cores asks like any other."""
+    tiling = GradWeightQuestion(problem(images), chip=CHIP, blocks=asked).tiling()
     assert (tiling.block_dim, tiling.source) == (blocks, "stand-in")
+
+
+@pytest.mark.parametrize("asked", [28, 30])
+def test_blocks_of_strips(asked: int) -> None:
+    """In strips, too, the grid is cut for the blocks that the call asks for, not for 32."""
+    wide = problem(64, problem=replace(conv2d(64, 16, 16, 1, 1), w_in=4096, w_out=4096))
+    tiling = GradWeightQuestion(wide, {"splitWo": 1024}, CHIP, blocks=asked).tiling()
+    assert tiling.split_wo == 1024 and task_count(tiling, walked_input(wide, tiling)) <= asked
 
 
 def test_more_images_than_cores_are_dealt_out_as_to_the_910a() -> None:
@@ -57,8 +67,8 @@ def test_more_images_than_cores_are_dealt_out_as_to_the_910a() -> None:
 @pytest.mark.parametrize("asked", [None, 20])
 def test_an_image_each_has_all_of_dw(asked: int | None) -> None:
     """Told nothing, or told as many blocks as images."""
-    inp = problem(20, asked)
-    tiling = GradWeightQuestion(inp, chip=CHIP).tiling()
+    inp = problem(20)
+    tiling = GradWeightQuestion(inp, chip=CHIP, blocks=asked).tiling()
     assert (tiling.single_core_batch, tiling.single_core_m, tiling.single_core_n) == (1, 256, 9 * 256)
     assert tiling.single_core_k == inp.problem.h_out * inp.problem.w_out
 
