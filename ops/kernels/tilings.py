@@ -28,8 +28,8 @@ def tilings_that_fit(
 ) -> Iterator[GradInputTiling | GradWeightTiling]:
     """Yield every tiling of the grid of `kernel` ("grad_input", "grad_weight") that fits, each once; perhaps none.
 
-    `fixed` are the user's fields by the vendor's names, each in place of an axis; `chip` None: a 910B. Raises TilingError,
-    at the first tiling that is asked for, for a field that cannot be set, or values that no tiling can have.
+    `fixed` are the user's fields by the vendor's names, each in place of an axis; `chip` None: a 910B. Raises TilingError, at
+    the first tiling that is asked for, for a field that cannot be set, or where the kernel's ladder has no tiling with them.
     """
     given = TILINGS[kernel].given(fixed or {})
     found = grad_input_tilings(inp, given, chip) if kernel == "grad_input" else grad_weight_tilings(inp, given, chip)

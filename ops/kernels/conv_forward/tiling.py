@@ -33,7 +33,7 @@ class ConvForwardTiling:
     `slices` C_in blocks per L1 load, on `block_dim` cores.
 
     With `split_wo` y is cut into strips of that width, each with its own tiles; 0 for whole rows. `l1_buffers`:
-    2 if L1 gets the next loads while it is read, 1 where it has no room for both.
+    2 if L1 gets the next loads while it is read, else 1.
     """
 
     base_m: int

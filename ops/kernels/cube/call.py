@@ -44,7 +44,7 @@ class CubeCall:
 
     @property
     def hf32_bits(self) -> int:
-        """Return the mantissa bits that the cube keeps of fp32 operands in HF32 mode; 0 in other modes and chips."""
+        """Return the mantissa bits that the cube keeps of fp32 in HF32 mode; 0 in other modes, and on chips without HF32."""
         return self.chip.cube.hf32_mantissa_bits or 0 if self.dtype == "hf32" else 0
 
     def info(

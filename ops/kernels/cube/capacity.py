@@ -131,8 +131,8 @@ def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True
 def refit_block(
     tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
 ) -> T:
-    """Return the tiling, unless it fits L0, with base_n (or base_m, if base_n is given) lowered to what L0C holds, then base_k
-    to what L0A and L0B hold.
+    """Return the tiling itself if it fits L0; else with base_n (or base_m, if base_n is given) lowered to what L0C holds, then
+    base_k to what L0A and L0B hold.
 
     `given` fields stay, so it may still not fit. `aligned` lowers base_k to a value that the kernel takes.
     """

@@ -110,8 +110,8 @@ class CubePipeline:
             self._bias_turn = 1 - self._bias_turn
 
     def acquire(self) -> int:
-        """Wait for the next half of L0A and L0B to be free and return its number; for the first half of a tile, also
-        load its bias to BT.
+        """Wait for the next half of L0A and L0B (with `own_flags` of L0A alone) to be free and return its number; before a
+        tile's first product, also load its bias, if it has one, to BT.
 
         The place in BT is free: it was read by the first half of the tile before the last, which has been multiplied.
         """

@@ -50,7 +50,7 @@ def _line(chip: ChipSpec | None, kernel: str) -> Mapping[str, Any]:
 
 
 def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
-    """Return the name of the open procedure that a chip (None: dav-2201) has for a kernel; None where there is none."""
+    """Return the name of the open procedure that a chip (None: dav-2201) has for a kernel or operator; None for none."""
     return _line(chip, kernel).get("procedure")
 
 

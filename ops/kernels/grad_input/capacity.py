@@ -37,7 +37,7 @@ def a1_row_bytes(inp: TilingInput) -> int:
 
 
 def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the most rows of gradOutput, inserted zeros included, that L1 holds for step_m tiles."""
+    """Return an upper bound of the rows of gradOutput, inserted zeros included, that L1 holds for step_m tiles."""
     whole_rows = tiling.single_core_m % inp.problem.w_in == 0
     # Tiles are whole rows or parts of one, or not.
     whole_tiles = variant_of(inp).tile_tasks and tiling.single_core_m % tiling.base_m == 0

@@ -141,7 +141,7 @@ class GradInputQuestion(TilingQuestion):
         """Return the ladder's answer, its tiling with the user's fields ("manual"); without any it is a "stand-in" if the
         library decides otherwise.
 
-        Raises TilingError, with the formula and the limit, where no rung has a tiling or the fields do not fit.
+        Raises TilingError with the reason where no rung has a tiling or the fields do not fit.
         """
         if self.mode is not None:
             check_split(self.mode, self.inp)
@@ -289,7 +289,7 @@ def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling
 
 
 def _procedure_dealt_out(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the procedure's tiling; for an operator of a closed library it is dealt out to the cores, as a stand-in."""
+    """Return the procedure's tiling; on dav-2201, for an operator of a closed library, as a stand-in (`_dealt_out`)."""
     tiling = _procedure(q)
     return _dealt_out(q, tiling) if q.closed and not isinstance(tiling, Refusal) else tiling
 

@@ -197,7 +197,7 @@ class OperandLoads:
 
         `slices` are blocks of output channels, `channels` the input channels, of which `exist` exist; the others become
         zero. `m` is the first pixel of the tile: unless the weights stay in L1, another tile loads them again. With a
-        split kernel they come from the vector cores' workspace.
+        split kernel or merged groups they come from the vector cores' workspace.
         """
         n, n_count = channels
         key: tuple[object, ...] = (

@@ -355,7 +355,7 @@ class _DataBuilder:
     def step(self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, freed: tuple[bool, bool]) -> None:
         """Append one base block: load half of L0A and L0B from L1, and multiply.
 
-        `pixels` count from the first one in L1. `freed`: True if this block is the last to read (A1, B1).
+        `pixels` count from the start of the first row held in L1. `freed`: True if this block is the last to read (A1, B1).
         """
         k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
         a1, b1 = self.loads.a1, self.loads.b1

@@ -54,7 +54,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
 
 @lru_cache(16)
 def _axes(tiling: GradInputTiling, inp: TilingInput) -> dict[str, Sequence[Any]]:
-    """Return {axis: its parts}, slowest first; an image is the list of its planes, which all cores share."""
+    """Return {axis: its parts}, slowest first, cached for all cores; each part of "image" lists its (image, depth) planes."""
     problem = tiling_input(tiling, inp).problem
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0
     together = 0 if variant_of(inp).tile_tasks else tiling.single_core_batch

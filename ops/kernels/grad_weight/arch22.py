@@ -76,8 +76,8 @@ def copied_rows(problem: ConvProblem, pixels: Span, first: int, rows: int) -> In
     """Return the input rows that are loaded for the run `pixels` of a task's gradOutput pixels; the task has `rows`
     rows from row `first` on.
 
-    Their number is the most rows that a run of that length reads if it begins at a multiple of its length, without rows
-    beyond the image or the task.
+    Their number is the library's bound for a run of that length that begins at a multiple of its length, without rows beyond
+    the image or the task.
     """
     p = problem
     beyond = (p.k_h - 1) * p.dilation_h + 1 - p.stride_h

@@ -30,8 +30,8 @@ def spanned_slices(blocks: int, taps: int) -> int:
 
 
 def b1_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the most input rows that a run of `pixels` gradOutput pixels reads, which begins at a multiple of its length;
-    rows of padding count too.
+    """Return an upper bound of the input rows that a run of `pixels` gradOutput pixels reads, which begins at a multiple of its
+    length; rows of padding count too.
     """
     return input_rows_of(inp.problem, pixels, inp.problem.w_out)
 

@@ -19,7 +19,7 @@ class GradWeightTiling(ConvTiling):
     """Tiling of grad_weight: M = Cout, N = Cin*k_h*k_w (*k_d unless `split_kd`), K = H_out*W_out pixels.
 
     A task is `single_core_m` x `single_core_n` elements of dW, `single_core_k` pixels (whole rows) of `single_core_batch`
-    images. Templates 1 to 3 take one image per task and add its sum to dW. Template 4 reduces all rows of all images;
+    images. Templates 1 to 3 add the sum of each image to dW. Template 4 reduces all rows of all images;
     `core_stream_k` cores share a tail task, by images (`stream_k_type` 1) or rows (2). Template 0 (ours) keeps a tile in L0C
     over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B. With `split_wo` K is taken in
     strips of that many gradOutput columns, whose rows, those of one strip below those of the other, are what `single_core_k`
@@ -66,7 +66,9 @@ def n_slice(inp: TilingInput) -> int:
 
 
 def splits_kd(inp: TilingInput) -> bool:
-    """Return True if each kernel plane is a task, not a part of N: several real groups, dilated planes, deterministic sums."""
+    """Return True if each kernel plane has tasks of its own and is no part of N: with several real groups, dilated planes, or
+    deterministic sums.
+    """
     return inp.real_groups > 1 or inp.depth_dilated or inp.deterministic
 
 

@@ -35,7 +35,7 @@ class InputOperand(ABC):
 
     @abstractmethod
     def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
-        """Return a key of a load to L1, different for loads of different pixels of the same channels."""
+        """Return the operand's part of a load's key; with the first held row and their count it identifies the pixels."""
 
     @abstractmethod
     def load(

@@ -64,8 +64,8 @@ def grad_weight_task(
     """Return the kernel launch; `tensors` are gradOutput, input, dW (fp32, in the call's layout of weights) and, if it
     has slots, the workspace.
 
-    `block_dim` deals the tasks to another number of blocks than the tiling's. SimError with StreamK, whose parts need the
-    tiling's number, and for more blocks than cores where cores clear dW together.
+    `block_dim` deals the tasks to another number of blocks than the tiling's. SimError for another number with StreamK, whose
+    parts need the tiling's, and for more blocks than cores where cores clear dW together.
     """
     if block_dim is not None and tiling.stream_k_type != STREAM_NONE and block_dim != tiling.block_dim:
         raise SimError(

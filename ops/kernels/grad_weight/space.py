@@ -106,7 +106,7 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
 
 def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
     """Yield `shape` with each base block that fits L0, with two L0C buffers or one: the two (template 0) or four largest sides
-    that cut its task evenly, up to three lengths of base_k.
+    that cut its task (template 0) or M and N evenly, up to three lengths of base_k.
     """
     m, k, n = gemm(inp, shape.split_kd)
     grid = shape.template == SPLIT_GRID

@@ -94,7 +94,7 @@ def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a:
 
 @frozen(eq=False)
 class StripWalk:
-    """Strips in order, each with its steps, which are relative to a row; equal walks of a task are one object."""
+    """Strips in order, each with its steps, which are relative to a row; equal walks of a launch are one object."""
 
     parts: tuple[tuple[Strip, tuple[Step, ...]], ...]
 

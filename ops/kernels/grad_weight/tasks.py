@@ -117,5 +117,5 @@ class _Axes:
 
 
 def adds_once_per_task(tiling: GradWeightTiling) -> bool:
-    """Return True if a task sums all its images in L0C before it adds to dW (template 0); False if it adds image by image."""
+    """Return True for template 0, whose tasks sum all their images in L0C before they add to dW; 1 to 3 add image by image."""
     return tiling.template == SPLIT_GRID

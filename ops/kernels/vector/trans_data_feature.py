@@ -91,6 +91,7 @@ class _Feature:
 
         Each 32 bytes of 16 rows then need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show
         that the compiled kernel does the same. A tile must hold a whole plane of a channel block, and the map have one depth.
+        If rows back off, all that are shorter than a block do so, longer ones only if together they are whole blocks.
         """
         row = self.hw * self.layout.itemsize
         lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue

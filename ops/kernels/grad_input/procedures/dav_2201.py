@@ -127,7 +127,7 @@ def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return how many base blocks of the weights L1 holds without gradOutput."""
+    """Return how many base blocks of the weights each of their buffers holds if L1 has no gradOutput."""
     return inp.buffers["L1"] // (tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl1_buffers)
 
 
@@ -165,8 +165,8 @@ def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _shrink(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with base_m and base_n reduced, the larger first (base_m not below a row), until L1 holds it; then with
-    the longest base_k with which it fits, at least one fractal below the limit of L0.
+    """Return the tiling with base_m and base_n reduced, the larger first (base_m down to a row or less), until L1 holds it;
+    then with the longest base_k with which it fits, at least one fractal below the limit of L0.
 
     Where none fits, the block stays, with the last steps.
     """

@@ -132,7 +132,7 @@ def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
 
 
 def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling without features that our kernel lacks (segments of K in 16 bits, segments of less than C0
+    """Return the tiling without features that our kernel lacks (segments of K unless in 32 bits, segments of less than C0
     channels, weights that L1 does not keep), with the fields that follow.
     """
     if tiling.k_segment and inp.itemsize != 4:

@@ -138,11 +138,11 @@ def whole_rows(base_k: int, inp: TilingInput) -> int:
 
 
 def with_depths(tiling: GradWeightTiling, inp: TilingInput, depth_a: int, depth_b: int) -> GradWeightTiling:
-    """Return the tiling with L1 steps and buffers so that L1 holds `depth_a` and `depth_b` base blocks of A and B; two
-    or more make two buffers.
+    """Return the tiling with L1 steps and buffers for `depth_a` and `depth_b` base blocks of A and B in L1; two or more
+    make two buffers.
 
-    Steps along K stop at the whole of K; with K cut, the operand that stays in L1 (A in template 1, B in 2) spends the
-    rest on further tiles along M or N.
+    Steps along K stop at the whole of K, and one is made a multiple of the other; with K cut, the operand that stays in L1 (A
+    in template 1, B in 2) spends the rest on further tiles along M or N.
     """
     m, k, n = gemm(inp, tiling.split_kd)
     iterations = ceil_div(k, tiling.base_k)

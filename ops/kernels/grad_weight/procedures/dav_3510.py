@@ -52,7 +52,7 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 def covers_grad_weight_3510(inp: TilingInput) -> bool:
     """Return True if the StreamK template decides this problem: deterministic mode, 16- or 32-bit operands, no Winograd
-    (2-D fp32 3x3 with stride, dilation and groups 1).
+    (2-D 3x3 with 32-bit operands, strides, dilations and groups 1).
     """
     problem = inp.problem
     plain = (problem.stride_h, problem.stride_w, problem.dilation_h, problem.dilation_w, problem.groups) == (1,) * 5

@@ -53,7 +53,7 @@ def _smaller_k(tiling: GradWeightTiling, p: WeightProblem) -> tuple[GradWeightTi
 
 def _smaller_mn(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with the longer of base_m and base_n lowered to the other, then both lowered, until L1 holds it
-    or both are 16; base_n only where that saves a channel block in L1.
+    or base_m is 16; base_n only where that saves a channel block in L1.
     """
     while tiling.base_m > tiling.base_n and not p.fits(tiling):
         tiling = tiling.but(base_m=tiling.base_m - FRACTAL)
@@ -77,7 +77,8 @@ def _smaller_mn(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _give_back(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with a larger base_m, then a larger base_k, as far as L1 and L0 allow.
+    """Return the tiling with a larger base_m, then a larger base_k, as far as L1 and L0 allow; base_k is cut to whole rows if
+    these are shorter and whole fractals.
 
     Where L1 is still overfilled, the library computes an unsigned rest that is very large: base_m is then all that L0C and M
     allow, and the caller finds the block too large.

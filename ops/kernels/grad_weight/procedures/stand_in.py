@@ -103,8 +103,8 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> 
     """Return the tiling of the grid and the order of tiles whose busiest core has the least sum of cube, load and
     addition time; for coupled chips.
 
-    With `image_each` the grid is that of one image for each task. There, with one L0C tile at a time and one L1 load
-    ahead, the three overlap little.
+    With `image_each` the grid is that of one image for each task. On coupled chips, with one L0C tile at a time and one L1
+    load ahead, the three overlap little.
     """
     macs, block_of = chip.cube.macs_per_cycle("float16"), _blocks(inp)
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))

@@ -29,8 +29,8 @@ def gather_taps(
     """Load columns `columns` of dW (channel block, tap, channel) for the gradOutput pixels `span` to L1, as [column
     block][pixels][C0].
 
-    `place` is the first channel of the group in the input NC1HWC0, tensor `slot` of the launch. With padding the place
-    is first filled with zeros. It serves problems that load3d cannot express, because of a large stride or pad or because L1
+    `place` is the first channel of the group in the input NC1HWC0, tensor `slot` of the launch. With padding L1 is first
+    filled with zeros there. It serves problems that load3d cannot express, because of a large stride or pad or because L1
     has no room for the rows (stated of the older kernels: an img2col DMA; that it moves one pixel a burst is inferred).
     """
     p, taps = inp.problem, inp.taps

@@ -284,7 +284,7 @@ class FilterProblem:
 
     @property
     def _least_rows(self) -> int:
-        """Return the most input rows that 16 gradOutput pixels read, which L1 must hold at least."""
+        """Return the vendor's bound on the input rows that 16 gradOutput pixels read, which L1 must hold at least."""
         p = self.problem
         if p.w_out % FRACTAL == 0:
             return self.kh_dilated

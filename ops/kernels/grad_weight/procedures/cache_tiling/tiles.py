@@ -58,7 +58,9 @@ def mapped(number: int, cores: int) -> int:
 
 @lru_cache(maxsize=4096)
 def cut_counts(number: int, cores: int) -> tuple[int, ...]:
-    """Return the numbers of parts to try for an axis of `number` units: ascending divisors of `mapped`(number) and `cores`."""
+    """Return the numbers of parts to try for an axis of `number` units, ascending: divisors of `mapped`(number) and of `cores`,
+    at most `number` and `cores`.
+    """
     most = min(number, cores)
     return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
 
@@ -96,7 +98,9 @@ def _tiles_well(units: int) -> bool:
 
 
 def rows_out(p: FilterProblem, pixels: int) -> int:
-    """Return the most rows of gradOutput that `pixels` pixels touch: one more than they fill if none divides the other."""
+    """Return the vendor's bound on the rows of gradOutput that `pixels` pixels touch: those that they fill, rounded up, and one
+    more unless `pixels` or the width divides the other.
+    """
     width = p.problem.w_out
     return ceil_div(pixels, width) + (0 if pixels % width == 0 or width % pixels == 0 else 1)
 
@@ -158,7 +162,7 @@ def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
 
 
 def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as much K of B (`k_bl1`, a divisor of all steps) as L1 has room for beside A, in one buffer each."""
+    """Return the tile with as much K of B (`k_bl1`; its steps divide all) as L1 has room for beside A, in one buffer each."""
     room = p.l1_bytes - a1_bytes(p, tile)
     most = k_steps(p, share, tile)
     times = largest_divisor(most, _steps_in(p, share, tile, room, most))
@@ -194,7 +198,7 @@ def _quotient(number: int, divisor: int) -> int:
 
 
 def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as much K of A (`k_al1`, a divisor of all steps) as L1 has room for beside B, in one buffer each."""
+    """Return the tile with as much K of A (`k_al1`; its steps divide all) as L1 has room for beside B, in one buffer each."""
     room = p.l1_bytes - b1_bytes(p, tile)
     step = a1_bytes(p, tile._replace(k_al1=tile.k_l0))
     return tile._replace(k_al1=largest_divisor(k_steps(p, share, tile), room // step) * tile.k_l0)
