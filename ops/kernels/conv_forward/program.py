@@ -37,7 +37,8 @@ X, Y = 0, 2
 
 
 def conv_forward_task(call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str) -> Task:
-    """Return the Task of a forward convolution; `tensors` are x, weight and y in the layouts above, in the compute dtype.
+    """Return the Task of a forward convolution; `tensors` are x, weight and y in the layouts above, in the compute dtype
+    (HF32: fp32).
 
     If groups are merged the fourth is the workspace of the vector cores that merge them (a MIX launch). The last one is
     the bias, if the call has one.

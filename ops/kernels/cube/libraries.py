@@ -38,8 +38,8 @@ def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
 
 
 def surrogates_of(library: str, op_type: str) -> dict[str, str]:
-    """Return cost name -> its value and reason in words, for costs that stand for parts of a kernel that are not simulated;
-    KeyError as in `kernel_of`.
+    """Return cost name -> text of its value, what it stands for and its mark, for costs of parts of a kernel that are not
+    simulated; KeyError as in `kernel_of`.
     """
     costs = kernel_of(library, op_type).items()
     return {

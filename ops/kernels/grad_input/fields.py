@@ -22,7 +22,7 @@ class Variant:
     `task_unit`: a task begins at a multiple of it, in pixels; 0 for whole rows. `slice_c0`: L1 holds output channels
     in blocks of C0, else in units of a base block (inferred from tests of dav-3510). `whole_slices`: baseK divides, or
     is a multiple of, K of such a block. `keeps_operands`: L1 keeps an operand from tile to tile, stepM and stepN of
-    them, and a core gets all its images in one task (singleCoreBatch); then the number of blocks that a call asks for
+    them, and a core may get its images in one task (singleCoreBatch); then the number of blocks that a call asks for
     decides the tiling too. `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt
     in the order of arch35. `kernel_parts`: kernels can be split by stride, weights can stay from task to task.
     `cuts_kernels`: kernels can be taken row by row or tap by tap. `open_rows`: the vendor's kernel is open, and ours

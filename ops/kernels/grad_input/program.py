@@ -58,7 +58,8 @@ def grad_input_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
+    """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype
+    (HF32: fp32).
 
     With a fourth tensor the vector cores help: it is the workspace of a split kernel (`exchange`), the weights of merged
     groups, or the slots of `turn`, which brings gradInput to NCDHW. `block_dim` launches another number of blocks than the

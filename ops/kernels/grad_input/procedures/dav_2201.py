@@ -292,7 +292,8 @@ def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 def needs_clearing(inp: TilingInput) -> bool:
     """Return True if the vendor's kernel first clears dx, since some pixels may get no contribution (ops-nn: stated): strides
-    leave over dx rows or planes at the end, stride_h exceeds k_h, or dilation_d 1. W and stride_d beyond k_d do not count.
+    leave over dx rows or planes at the end, stride_h exceeds k_h, or dilation_d exceeds 1. W, and stride_d beyond k_d, do not
+    count.
     """
     p = inp.problem
     depth_rest = (p.d_in + p.pad_front + p.pad_back - (p.k_d - 1) * p.dilation_d - 1) % p.stride_d
