@@ -52,8 +52,8 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     check passed.
 
     `auto_sync` adds the waits that the vendor's compiler adds. An error of compiler, arguments or check gives the verdict of
-    `not_compiled`, one of the run that of `failed_run`. Outputs of which the file expects nothing are named as unknown. Raises
-    SimError for an unknown chip.
+    `not_compiled`; one of the run, or other calls in it than in the check, that of `failed_run`. Outputs of which the file
+    expects nothing are named as unknown. Raises SimError for an unknown chip.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel

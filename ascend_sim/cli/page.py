@@ -149,7 +149,7 @@ def write_html(
 ) -> list[str]:
     """Write the HTML page of a run; return the lines that it shows on the bottleneck.
 
-    `other_rates` runs the programs again with each chip rate doubled, in several processes if the run is long and its
+    `other_rates` runs the programs again under each change of `what_if`, in several processes if the run is long and its
     instructions are the simulator's own. `all_blocks`: the page has every block, however large it becomes.
     """
     from ascend_sim.report.packed import LIMIT
