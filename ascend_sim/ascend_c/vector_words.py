@@ -347,9 +347,8 @@ def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the steps of TransDataTo5HD: one Transpose of 16 rows of a 32-byte block for each repeat.
 
     With elements of 4 bytes a row of the result, 16 elements, takes two addresses; with 1 byte it takes half a block, and the
-    step is a TransposeHalves. A single
-    repeat begins a step behind the addresses (public documentation of repeatTimes). Raises SimError for a bad number of
-    repeats.
+    step is a TransposeHalves. A single repeat begins a step behind the addresses (public documentation of repeatTimes). Raises
+    SimError for a bad number of repeats.
     """
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
     size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
