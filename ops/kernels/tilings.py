@@ -1,4 +1,4 @@
-"""Grid of tilings that a search tries for a kernel: all values of the settable fields, without tilings that do not fit.
+"""Grid of tilings that a search tries for a kernel: some values of each settable field, without tilings that do not fit.
 
 The formulas of `capacity` decide what fits; they also refuse a user's own fields. The grid leaves out tilings that
 equal another one; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid. The

@@ -3,7 +3,7 @@
 - a task: M, N, images and rows in even parts, together at most two tasks a core, rows only where the rest gives fewer tasks
   than cores, the busiest core with at most a tenth more cube work than in the best (template 0); what L1 holds at a time,
   or 2, 4, ... times its pixels (templates 1 to 3); all of K (template 4)
-- baseM, baseN: the task in even parts, in steps of 16, the largest two that L0C holds (templates 1 to 4: four)
+- baseM, baseN: the task in even parts, in steps of 16, the largest two that L0C holds (templates 1 to 4: M and N, four)
 - baseK: what L0A and L0B hold, the same in whole rows, and half of it
 - L1: 1, 2, 4 or 8 base blocks, as many of both operands; both orders of tiles
 - strips and single taps: as in the simulator's own tiling

@@ -1,8 +1,8 @@
 """Cast: converts a contiguous tensor to another floating-point format, rounded once (nearest even; hifloat8: half away).
 
-The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so
-fp16 to bf16 and back are two instructions through an exact fp32 copy in UB. Pieces begin on L2 lines. Where copies
-count whole blocks (the 910 and 310P) the last piece is rounded up, on both sides.
+The vector unit converts between fp32 and narrower formats only (the 16-bit ones: asc-devkit, Vector instruction performance
+page). A cast between two narrower formats is two instructions, through an exact fp32 copy in UB. Pieces begin on L2 lines.
+Where copies count whole blocks (the 910 and 310P) the last piece is rounded up, on both sides.
 """
 
 from __future__ import annotations
