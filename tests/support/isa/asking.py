@@ -207,9 +207,11 @@ def img2col_runs() -> tuple[Asker, dict[str, int]]:
 def mad() -> tuple[Asker, dict[str, int]]:
     def ask(k: KernelBuilder, v: Values) -> None:
         bias = 0 if v.get("c_matrix_source") else -1
-        k.mmad(0, 0, 0, v["m"], v["k"], v["n"], "float16", bias < 0 and not v["c_matrix_init_val"], bias=bias)
+        single = "disable_gemv" in asked_of(v)  # only one row has the mode
+        m, gemv = (1, not v["disable_gemv"]) if single else (v["m"], None)
+        k.mmad(0, 0, 0, m, v["k"], v["n"], "float16", bias < 0 and not v["c_matrix_init_val"], gemv=gemv, bias=bias)
 
-    return ask, {"m": 2, "k": 1, "n": 1, "c_matrix_init_val": 1, "c_matrix_source": 0}
+    return ask, {"m": 2, "k": 1, "n": 1, "c_matrix_init_val": 1, "c_matrix_source": 0, "disable_gemv": 0}
 
 
 def drain_blocks() -> tuple[Asker, dict[str, int]]:
