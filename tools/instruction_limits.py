@@ -41,7 +41,12 @@ def limits(arch: str) -> Iterator[str]:
 
 def held(fields: Iterable[Field]) -> str:
     """Values and units of fields."""
-    return "<br>".join(f"{one.name} {one.low:,} to {one.high:,} {one.unit}" for one in fields) or "-"
+    return "<br>".join(f"{one.name} {values_of(one)}" for one in fields) or "-"
+
+
+def values_of(field: Field) -> str:
+    """Lowest and highest value of a field, and its unit."""
+    return f"{field.low:,} to {field.high:,} {field.unit}"
 
 
 def left_out() -> Iterator[str]:

@@ -7,10 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.l0c_to_l1 import FixpipeToL1
+from ascend_sim.isa.transfer import DataCopyPadded
+from ascend_sim.isa.vector import VectorBinary, VectorUnary
 from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
+from ascend_sim.kernel.operands import (
+    ChannelMatrices,
+    ColumnRuns,
+    CopyLoop,
+    MapWindow,
+    ScatterLoops,
+    Span,
+    TilePiece,
+    TurnLayout,
+)
 from ascend_sim.kernel.tensor import Tensor
 
 DTYPES = ("float32", "float16", "int32", "int16", "uint16")
@@ -234,3 +247,73 @@ SECTIONS: dict[str, list[Demo]] = {
         Demo("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
     ],
 }  # fmt: skip
+
+
+def copied(source: str, destination: str, *sizes: int) -> Demo:
+    """A copy of rows of 1024 bytes, 2048 apart; or of rows of `sizes`: bytes, number, strides."""
+    row_bytes, *rest = sizes or (1024, 4, 2048, 2048)
+    return Demo("data_copy", lambda k, gm, dtype: k.data_copy(source, destination, 0, 0, row_bytes, *rest))
+
+
+def planes(source: str, destination: str, held: int) -> Demo:
+    """A copy of 2 planes of 16 rows of 32 bytes; rows are `held` bytes apart in the local buffer."""
+    sides = (lambda far, near: (far, near)) if source == "GM" else (lambda far, near: (near, far))
+    loops = CopyLoop(16, *sides(108, held)), CopyLoop(2, *sides(8192, 4096))
+    return Demo("data_copy_planes", lambda k, gm, dtype: k.data_copy_planes(source, destination, 0, 0, 32, *loops))
+
+
+def patch(columns: Span | ColumnRuns) -> Demo:
+    window = MapWindow(16, 16, 3, 3, pad_top=1, pad_left=1, out_height=64, out_width=64)
+    return Demo("load_data_3d", lambda k, gm, dtype: k.load_data_3d("L0B", 0, 0, 2, window, Span(16, 32), columns))
+
+
+def loaded(itemsize: int, dst_stride: int) -> Demo:
+    """A load of 4 fractals, or of 4 turned squares of 1-byte items."""
+    turned = itemsize == 1
+    return Demo("load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, itemsize, 4, 2, turned, dst_stride, 2))
+
+
+def drained(columns: int, *strides: int) -> Demo:
+    piece = TilePiece(32, columns, 64)
+    return Demo("fixpipe_dn", lambda k, gm, dtype: k.fixpipe_dn(gm.address, 0, piece, dtype, *strides))
+
+
+def emitted(instruction: Instruction) -> Demo:
+    return Demo("emit", lambda k, gm, dtype: k.emit(instruction))
+
+
+PROBES: list[Demo] = [
+    *(copied(*path.split("->")) for path in ("GM->UB", "UB->GM", "GM->L1", "L1->GM", "L1->UB", "UB->L1", "L1->BT", "L1->FB")),
+    *(copied(*path.split("->"), 96, 4, 128, 96) for path in ("GM->UB", "GM->L1")),
+    copied("UB", "GM", 96, 4, 96, 128),
+    copied("GM", "L0A", 512, 4, 1024, 1024),
+    *(planes(*path.split("->"), held) for path in ("GM->UB", "UB->GM", "GM->L1") for held in (32, 64)),
+    Demo("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 32, 32, 2, 128, 64)),
+    Demo(
+        "data_copy_dn2nz",
+        lambda k, gm, dtype: k.data_copy_dn2nz(0, gm.address, ChannelMatrices(20, 5, 2, 64, 32, 160, 2, 2048, 2048)),
+    ),
+    Demo("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192)),
+    Demo("fill", lambda k, gm, dtype: k.fill("L0A", 0, 8192)),
+    Demo("copy", lambda k, gm, dtype: k.copy(*(LocalTensor(at, (8, 64), dtype, 1024) for at in (0, 8192)))),
+    Demo("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(LocalTensor(0, (32, 16), dtype, 256), gm[:32, :16])),
+    Demo("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm[:32, :16], LocalTensor(0, (32, 16), dtype, 256))),
+    Demo("gm_to_l1", lambda k, gm, dtype: k.gm_to_l1(0, gm[:32, :48], held=128)),
+    Demo("l1_to_l0a", lambda k, gm, dtype: k.l1_to_l0a(0, 0, 32, 32, dtype, held=128, row=16, column=16)),
+    Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 32, 32, dtype, held=128, row=16, column=16)),
+    Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 32, 32, dtype, held=32, transpose=True)),
+    *(loaded(*one) for one in ((2, 1), (2, 4), (1, 4))),
+    *(patch(columns) for columns in (Span(144, 144), ColumnRuns(0, 16, 2, 3, 64))),
+    *(Demo("mmad", lambda k, gm, dtype, m=m: k.mmad(0, 0, 0, m, 64, 64, dtype, False)) for m in (64, 1)),
+    Demo("load_bias", lambda k, gm, dtype: k.load_bias(0, 0, 64, dtype)),
+    Demo("fixpipe", lambda k, gm, dtype: k.fixpipe(gm.address, 0, 64, 2048, 128, "float32", 8, 2048)),
+    Demo("fixpipe_nd", lambda k, gm, dtype: k.fixpipe_nd(gm.address, 0, 32, 32, 64, dtype, 128)),
+    *(drained(*one) for one in ((1, 128, 2), (32, 2, 128), (32, 128, 8192))),
+    Demo("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm[:32, :48], 0)),
+    Demo("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 32, 4, 64, dtype)),
+    emitted(DataCopyPadded("GM", "UB", 24, 4, 128, 128, left=4, right=2, itemsize=2)),
+    emitted(FixpipeToL1(32, 64, 64, "float16", 16, 2048)),
+    emitted(VectorUnary("abs", "float16", 128, 1, 0, 0, None, (32, 32))),
+    emitted(VectorBinary("add", "float16", 128, 1, 0, 0, None, (32, 32, 32))),
+]  # fmt: skip
+"""Calls in which a parameter can be changed alone, of each method that writes instructions with declared fields."""

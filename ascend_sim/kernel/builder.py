@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
-from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.sync import Scalar
-from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import (
     Duplicate,
     Interleave,
@@ -37,21 +35,22 @@ from ascend_sim.kernel.check import (
 )
 from ascend_sim.kernel.cube import CubeMethods
 from ascend_sim.kernel.described import Key
-from ascend_sim.kernel.field_types import check_types
+from ascend_sim.kernel.field_types import check_types, real_number
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.mask_register import MaskRegisterMethods
-from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, ScatterLoops, TurnLayout
+from ascend_sim.kernel.operands import ScatterLoops, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.scalar import ScalarMethods
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.tracked import settled
-from ascend_sim.kernel.vector import VectorMethods, real_number
+from ascend_sim.kernel.transfer import TransferMethods
+from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.sizes import whole_number
 
 
-class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods, ScalarMethods, Abilities):
+class KernelBuilder(SyncMethods, TransferMethods, CubeMethods, VectorMethods, MaskRegisterMethods, ScalarMethods, Abilities):
     """Builder that collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose name
@@ -189,78 +188,6 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
                 f"block {self.block} {self.core_kind}: scalar({cycles!r}): allowed is a whole number of cycles from 0"
             )
         self._emit((Scalar, cycles))
-
-    # -- transfers -----------------------------------------------------------------------------------------------------
-
-    def data_copy(
-        self,
-        source: str,
-        destination: str,
-        dst: int,
-        src: int,
-        row_bytes: int,
-        rows: int = 1,
-        src_stride: int = 0,
-        dst_stride: int = 0,
-        atomic_add: str = "",
-        operand: str = "",
-        l2_bypass: bool = False,
-        keep: str = "",
-    ) -> None:
-        """Copy rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`.
-
-        Strides are bytes from the beginning of one row to the next; `atomic_add` names the dtype in which rows are added to
-        those in GM, "" for a plain copy; with `keep` "max" or "min" the larger or the smaller number stays there instead,
-        compared in the format `atomic_add`; SimError without that format or with `l2_bypass`. `operand` is a label for the
-        counts of bytes.
-        """
-        shape = source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand
-        if keep:
-            if not atomic_add or l2_bypass:
-                raise SimError(f"data_copy: keep={keep!r} needs atomic_add=FORMAT and excludes l2_bypass")
-            return self._emit((DataCopyExtreme, *shape, keep), dst, src)
-        self._emit((DataCopyPastL2 if l2_bypass else DataCopy, *shape), dst, src)
-
-    def data_copy_planes(
-        self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop
-    ) -> None:
-        """Copy planes of rows of bytes from one space to another; see `DataCopyPlanes`.
-
-        `rows` and `planes` have the numbers of turns and the strides in bytes on both sides.
-        """
-        key = (DataCopyPlanes, source, destination, row_bytes, *rows, "", "", *planes)
-        self._emit(key, dst, src)
-
-    def data_copy_nd2nz(
-        self,
-        dst: int,
-        src: int,
-        rows: int,
-        cols: int,
-        itemsize: int,
-        src_stride: int,
-        rows_padded: int,
-        operand: str = "",
-    ) -> None:
-        """Convert a row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`.
-
-        The rows lie `src_stride` bytes apart in GM and go to [ceil(cols / C0)][rows_padded][C0].
-        """
-        self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
-
-    def data_copy_dn2nz(
-        self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "", most_bytes_per_cycle: float = 0
-    ) -> None:
-        """Convert channels that lie apart in GM to blocks of channels in L1; see `DataCopyDn2Nz`.
-
-        A last block is filled up with zeros; `most_bytes_per_cycle` is a rate that the copy does not exceed, 0 for that of the
-        path.
-        """
-        self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
-
-    def fill(self, destination: str, dst: int, size: int) -> None:
-        """Set `size` bytes of a buffer to zero; a multiple of the unit that the chip's instruction has (`fill_unit`)."""
-        self._emit((Fill, destination, size), dst)
 
     # -- vector --------------------------------------------------------------------------------------------------------
 

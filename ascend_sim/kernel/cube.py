@@ -56,6 +56,17 @@ class CubeMethods:
         `repeat` fractals of 512 bytes, `src_stride` fractals apart in L1 and `dst_stride` apart in `destination`; with
         `transpose` `repeat` squares, each turned: one fractal of 2-byte items, or two of others, which then lie
         `fractal_stride` apart.
+
+        Fields of load_cbuf_to_ca, load_cbuf_to_cb, load_cbuf_to_ca_transpose, load_cbuf_to_cb_transpose (L1->L0B; more:
+          docs/instructions.md):
+        - `itemsize`: items of 1, 2 bytes (dav-1001, dav-2002); items of 1, 2, 4 bytes (dav-2201, dav-3510)
+        - `repeat`: repeat 0 to 255 (dav-1001, dav-2002, dav-2201); k_step 0 to 255 (dav-3510)
+        - `src_stride`: src_stride 0 to 65,535
+        - `itemsize` and `src_stride`: src_stride 0 to 65,535 squares (dav-2201)
+        - `transpose`: transpose 0 or 1
+        - `itemsize` and `transpose`: m_step 0 to 255 16 rows (dav-3510)
+        - `dst_stride`: dst_gap 1 to 65,536 (dav-2002, dav-2201); dst_stride 0 to 65,535 (dav-3510)
+        - `fractal_stride`: dst_frac_gap 1 to 65,536 (dav-2201)
         """
         strides = src_stride, transpose, dst_stride, fractal_stride
         self._emit((LoadData2D, destination, itemsize, repeat, *strides), dst, src)
@@ -150,6 +161,29 @@ class CubeMethods:
 
         The map and the kernel over it are those of `window`. To L0A it is the left operand, with `transpose` its transpose; to
         L0B its rows are K. Padding reads as zero.
+
+        Fields of img2col_cbuf_to_ca, img2col_cbuf_to_cb, img2colv2_cbuf_to_ca, img2colv2_cbuf_to_cb (L1->L0B; more:
+          docs/instructions.md):
+        - `itemsize`: items of 1, 2 bytes (dav-1001, dav-2002); items of 1, 2, 4 bytes (dav-2201, dav-3510)
+        - `window.height`, `window.width`: fmatrix.l1_h, fmatrix.l1_w 0 to 32,767
+        - `window.k_h`, `window.k_w`: filter_h, filter_w 1 to 255 (dav-1001); 1 to 511 (dav-2002, dav-2201, dav-3510)
+        - `window.stride_h`, `window.stride_w`: stride_h, stride_w 1 to 63
+        - `window.dilation_h`, `window.dilation_w`: dilation_h, dilation_w 1 to 255
+        - `window.pad_top`, `window.pad_left`: fmatrix.pad_top, fmatrix.pad_left 0 to 255
+        - `window.height`, `window.k_h`, `window.stride_h`, `window.dilation_h`, `window.pad_top` and `window.out_height`:
+          fmatrix.pad_bottom 0 to 255 pixels
+        - `window.width`, `window.k_w`, `window.stride_w`, `window.dilation_w`, `window.pad_left` and `window.out_width`:
+          fmatrix.pad_right 0 to 255 pixels
+        - `rows.start`: m_start 0 to 32,767 (dav-2002, dav-2201, dav-3510)
+        - `rows.length`, `columns.start`, `columns.length`: m_extension, k_start, k_extension 0 to 65,535 (dav-2002, dav-2201,
+          dav-3510)
+        - `itemsize`, `window.k_h`, `window.k_w`, `columns.start` and `columns.length`: channel_size 0 to 65,535 channels
+          (dav-2002, dav-2201, dav-3510)
+        - `columns.repeat`: repeat_time 1 to 255 (dav-3510)
+        - `itemsize`, `columns.start`, `columns.length`, `columns.repeat` and `columns.stride`: channel_size 0 to 65,535
+          channels (dav-3510)
+        - `columns.stride`: repeat_stride 0 to 65,535 (dav-3510)
+        - `columns.line`: rpt_dst_stride 1 to 65,535 (dav-3510)
         """
         span, runs = columns[:2], columns[2:]
         self._emit((LoadData3D, destination, itemsize, *window, *rows, *span, transpose, *runs), dst, src)
@@ -172,6 +206,15 @@ class CubeMethods:
 
         Unless `gemv` is given, a product with m = 1 is in GEMV mode; only the 950 can leave that mode. With `bias`, an address
         in BT, the sum begins with the numbers that `load_bias` brought there.
+
+        Fields of mad (L0A*L0B->L0C; more: docs/instructions.md):
+        - `m`, `k`, `n`: m, k, n 0 to 4,095
+        - `dtype`: float16, int8 (dav-1001, dav-2002); float16, bfloat16, float32, hf32, int8 (dav-2201); float16, bfloat16,
+          float32, hf32, int8, float8_e4m3fn, float8_e5m2, hifloat8 (dav-3510)
+        - `accumulate`: c_matrix_init_val 0 or 1 (dav-1001, dav-2002)
+        - `gemv`: disable_gemv 0 or 1 (dav-3510)
+        - `accumulate` and `bias`: c_matrix_init_val 0 or 1 (dav-2201, dav-3510)
+        - `bias`: c_matrix_source 0 or 1 (dav-2201, dav-3510)
         """
         gemv = m == 1 if gemv is None else gemv
         self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv, bias), dst, left, right)
@@ -180,6 +223,10 @@ class CubeMethods:
         """Load numbers from L1 to the bias table; see `LoadBias`.
 
         Float16 is widened to float32 on the way; other dtypes stay.
+
+        Fields of copy_cbuf_to_bt (L1->BT on dav-2201, dav-3510; more: docs/instructions.md):
+        - `dtype`: conv_control 0 or 1; float16, float32, int32
+        - `count` and `dtype`: len_burst 1 to 65,535 64-byte units (dav-2201); 1 to 32,767 64-byte units (dav-3510)
         """
         self._emit((LoadBias, count, dtype), dst, src)
 
@@ -205,6 +252,14 @@ class CubeMethods:
         adds to what GM holds, `keep` "max" or "min" leaves the larger or the smaller number there; SimError for both, and for
         `keep` with `unit_flag`. `scales` is the address of the columns' scales in the Fixpipe buffer, for a `pre` with
         `by_column`.
+
+        Fields of copy_matrix_cc_to_gm (L0C->GM on dav-2201, dav-3510; more: docs/instructions.md):
+        - `m`, `m_padded`: m_size, src_stride 0 to 65,535
+        - `dtype`: float32, float16, bfloat16, int8, uint8, int32 (dav-2201); float32, float16, bfloat16, float8_e4m3fn,
+          hifloat8, int8, uint8, int32 (dav-3510)
+        - `n` and `c0`: n_size 0 to 4,095 columns
+        - `dtype` and `c0`: channel_split 0 or 1
+        - `dst_stride`: dst_stride 32 to 137,438,953,440 in steps of 32 (dav-2201); 1 to 4,294,967,295 (dav-3510)
         """
         shape = m, n, m_padded, dtype, c0, dst_stride
         if keep:
@@ -232,6 +287,14 @@ class CubeMethods:
 
         `m` x `n` of a tile of `m_padded` rows go to rows `dst_stride` bytes apart as `dtype`; `atomic_add` adds to what GM
         holds. `pre`, `scales` and `keep` are as in `fixpipe`.
+
+        Fields of copy_matrix_cc_to_gm (L0C->GM on dav-2201, dav-3510; more: docs/instructions.md):
+        - `m`: m_size 0 to 8,192 (dav-2201); 0 to 65,535 (dav-3510)
+        - `n`: n_size 0 to 4,095
+        - `m_padded`: src_stride 0 to 65,535
+        - `dtype`: float32, float16, bfloat16, int8, uint8, int32 (dav-2201); float32, float16, bfloat16, float8_e4m3fn,
+          hifloat8, int8, uint8, int32 (dav-3510)
+        - `dtype` and `dst_stride`: dst_stride 1 to 4,294,967,295 elements
         """
         shape = m, n, m_padded, dtype, dst_stride
         if keep:
@@ -266,6 +329,15 @@ class CubeMethods:
 
         Element (i, j) of `piece` goes to `dst` + i * `row_stride` + j * `column_stride` (bytes) as `dtype`; `atomic_add` adds
         to what GM holds.
+
+        Fields of copy_matrix_cc_to_gm (L0C->GM on dav-2201, dav-3510; more: docs/instructions.md):
+        - `piece.m`: m_size 0 to 8,192; 0 to 32,767 (dav-3510); dn_num 1 to 65,535 (dav-3510)
+        - `piece.n`: n_size 0 to 4,095
+        - `piece.m_padded`: src_stride 0 to 65,535
+        - `dtype`: float32, float16, bfloat16, int8, uint8, int32 (dav-2201); float32, float16, bfloat16, float8_e4m3fn,
+          hifloat8, int8, uint8, int32 (dav-3510)
+        - `dtype` and `row_stride`: dst_stride 1 to 4,294,967,295 elements; dst_dn_stride 0 to 4,294,967,295 elements (dav-3510)
+        - `dtype` and `column_stride`: dst_stride 1 to 4,294,967,295 elements (dav-3510)
         """
         m, n, m_padded, first, row = piece
         self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
@@ -275,6 +347,11 @@ class CubeMethods:
 
         `rows` rows, rounded up to 16 unless it is one, of `columns` blocks of 16 columns, of a tile of `m_padded` rows, as
         `dtype`.
+
+        Fields of copy_matrix_cc_to_ubuf (L0C->UB on dav-1001, dav-2002; more: docs/instructions.md):
+        - `rows`: len_burst 0 to 65,535 1024-byte fractals
+        - `columns`: n_burst 0 to 4,095
+        - `rows` and `m_padded`: src_gap 0 to 65,535 1024-byte fractals
         """
         self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,13 @@ from ascend_sim.isa.base import Instruction
 def is_whole(value: Any) -> bool:
     """Return True for a Python or numpy integer that is no bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def real_number(what: str, scalar: float) -> float:
+    """Return the scalar operand of an instruction as it is. Raises SimError for anything but a real number or a bool."""
+    if not isinstance(scalar, Real | np.bool_):
+        raise SimError(f"{what}: the scalar is {scalar!r}; a number is allowed")
+    return scalar
 
 
 def _is_item_size(value: Any) -> bool:

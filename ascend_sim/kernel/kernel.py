@@ -17,22 +17,19 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import index
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
-from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
-from ascend_sim.isa.quantisation import Quantisation
+from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction
 from ascend_sim.isa.sync import ONE_VECTOR, PipeBarrier
-from ascend_sim.kernel.builder import Closed, KernelBuilder
-from ascend_sim.kernel.cube import refuse_both
+from ascend_sim.kernel.builder import Closed
 from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
-from ascend_sim.kernel.tensor import Tensor, rows_in_gm
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.kernel.tensor_moves import TensorMoves
 from ascend_sim.kernel.traced import TracedLoops
 from ascend_sim.memory.regions import Region
 from ascend_sim.memory.sizes import whole_number
@@ -40,17 +37,7 @@ from ascend_sim.memory.sizes import whole_number
 _OPERANDS = ("dst", "src0", "src1")
 
 
-class _Sides(NamedTuple):
-    """Both sides of a copy between GM and UB: rows, bytes of a row, row distance in GM and in UB (bytes), UB address."""
-
-    rows: int
-    size: int
-    stride: int
-    step: int
-    address: int
-
-
-class Kernel(TracedLoops, KernelBuilder):
+class Kernel(TracedLoops, TensorMoves):
     """Builder of a kernel function: block `block` of `blocks`, on a core of `core_kind`.
 
     `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
@@ -289,140 +276,6 @@ class Kernel(TracedLoops, KernelBuilder):
                 )
         if type(instruction).cost is Instruction.cost:
             raise SimError(f"emit: {name} has no cost(self, chip), which returns the Cost of its cycles")
-
-    # -- GM <-> UB -----------------------------------------------------------------------------------------------------
-
-    def gm_to_ub(self, dst: int | LocalTensor | BufferQueue[LocalTensor], src: Tensor, operand: str = "") -> None:
-        """Copy part of a GM tensor to UB row by row: to a tensor of its shape and dtype (else SimError), or to an address,
-        where each row begins a new block. `operand` labels the counted bytes; "": the tensor's name.
-
-        For a queue, here and in the other moves, the instruction stands inside its `write` or `read`.
-        """
-        if isinstance(dst, BufferQueue):
-            with dst.write() as place:
-                return self.gm_to_ub(place, src, operand)
-        rows, size, stride, step, at = self._sides("gm_to_ub", src, dst)
-        self.data_copy("GM", "UB", at, src.address, size, rows, stride, step, operand=operand or src.name)
-
-    def ub_to_gm(
-        self,
-        dst: Tensor,
-        src: int | LocalTensor | BufferQueue[LocalTensor],
-        *,
-        atomic_add: bool = False,
-        keep: str = "",
-        operand: str = "",
-    ) -> None:
-        """Copy rows to part of a GM tensor from a UB tensor of its shape and dtype, or from an address, where each begins
-        a block of 32 bytes.
-
-        `atomic_add` adds them to what GM holds; `keep` "max" or "min" leaves the larger or the smaller of both (SetAtomicMax,
-        SetAtomicMin). Raises SimError for both at once, and for another shape or dtype.
-        """
-        if isinstance(src, BufferQueue):
-            with src.read() as place:
-                return self.ub_to_gm(dst, place, atomic_add=atomic_add, keep=keep, operand=operand)
-        rows, size, stride, step, at = self._sides("ub_to_gm", dst, src)
-        if keep:
-            refuse_both("ub_to_gm", atomic_add, keep)
-        added = dst.dtype if atomic_add or keep else ""
-        self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name, keep=keep)
-
-    def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
-        """Return both sides of a copy between GM and UB, gapless rows as one. Raises SimError for unlike shapes or dtypes."""
-        rows, columns, stride = rows_in_gm(what, tensor)
-        size = columns * tensor.itemsize
-        if not isinstance(local, LocalTensor):
-            step, at = self.row_bytes(size), local
-        else:
-            if (local.dtype, local.rows, local.columns) != (tensor.dtype, rows, columns):
-                raise SimError(f"{what}: {tensor} and {local}: both sides must have one shape and dtype")
-            step, at = local.row_stride, local.address
-        if tensor.contiguous and (rows == 1 or step == size):
-            rows, size = 1, rows * size
-        return _Sides(rows, size, stride, step, at)
-
-    def row_bytes(self, size: int) -> int:
-        """Return the bytes that a row of `size` bytes takes in UB: rounded up to whole blocks (chip file, alignment.block)."""
-        return ceil_div(size, self.chip.alignment.block) * self.chip.alignment.block
-
-    # -- matrices: GM -> L1 -> L0A, L0B; L0C -> GM ---------------------------------------------------------------------
-
-    def gm_to_l1(self, dst: int, src: Tensor, *, held: int = 0, operand: str = "") -> None:
-        """Load a row-major matrix [rows, columns] from GM as NZ fractals in L1: [ceil(columns / C0)][held][C0].
-
-        C0 is 32 bytes of elements; columns behind the last are zero. `held`, the rows of the matrix in L1, is that of the
-        piece unless given; rows that the piece lacks are left as they are.
-        """
-        rows, columns, stride = rows_in_gm("gm_to_l1", src)
-        self.data_copy_nd2nz(dst, src.address, rows, columns, src.itemsize, stride, held or rows, operand or src.name)
-
-    def l1_to_l0a(
-        self,
-        dst: int,
-        src: int,
-        rows: int,
-        columns: int,
-        dtype: str,
-        *,
-        held: int,
-        row: int = 0,
-        column: int = 0,
-        transpose: bool = False,
-    ) -> None:
-        """Load part of an NZ matrix in L1 as the left operand [M, K]; with `transpose` the matrix is stored [K, M].
-
-        The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
-        Columns are rounded up to C0. Raises SimError for rows beyond `held`, another first column, and more bytes than L0A has.
-        """
-        piece = self._piece("l1_to_l0a", dtype, held, Span(row, rows), Span(column, columns))
-        self._load_matrix("L0A", dst, src, piece, transpose)
-
-    def l1_to_l0b(
-        self,
-        dst: int,
-        src: int,
-        rows: int,
-        columns: int,
-        dtype: str,
-        *,
-        held: int,
-        row: int = 0,
-        column: int = 0,
-        transpose: bool = False,
-    ) -> None:
-        """Load part of an NZ matrix in L1 as the right operand [K, N]; with `transpose` the matrix is stored [N, K].
-
-        Transposed it already has the order of L0B and is copied by fractals: rows in multiples of 16, columns from a
-        multiple of C0, in one instruction if all rows are loaded, else in one for each C0 columns. `held`, `row` and
-        `column` are as in `l1_to_l0a`.
-        """
-        piece = self._piece("l1_to_l0b", dtype, held, Span(row, rows), Span(column, columns))
-        if transpose:
-            self._load_fractals(dst, src, piece)
-        else:
-            self._load_matrix("L0B", dst, src, piece, False)
-
-    def l0c_to_gm(
-        self,
-        dst: Tensor,
-        src: int | BufferQueue[int],
-        *,
-        atomic_add: bool = False,
-        keep: str = "",
-        pre: Quantisation | None = None,
-        scales: int = 0,
-    ) -> None:
-        """Store a tile of L0C, its rows rounded up to 16, to part of a GM tensor [m, n] in its dtype, or add it there.
-
-        `pre` and `scales` are as in `fixpipe_nd`, `keep` as in `ub_to_gm`.
-        """
-        if isinstance(src, BufferQueue):
-            with src.read() as place:
-                return self.l0c_to_gm(dst, place, atomic_add=atomic_add, keep=keep, pre=pre, scales=scales)
-        rows, columns, stride = rows_in_gm("l0c_to_gm", dst)
-        height = ceil_div(rows, FRACTAL) * FRACTAL
-        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add, pre, scales, keep)
 
 
 def _numbered(name: str, buffers: int) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,7 @@ from ascend_sim.isa.vector import (
 from ascend_sim.isa.vector.base import size_of, whole_blocks
 from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.described import Key
+from ascend_sim.kernel.field_types import real_number
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.tensor import Tensor as GlobalTensor
 from ascend_sim.kernel.tensor import dtype_name
@@ -239,7 +239,15 @@ class VectorMethods:
         self._emit((Duplicate, dst.dtype, count, number, rows, at, self._mask(dst, mask)), dst.address)
 
     def copy(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
-        """dst = src, within the Unified Buffer; a src of one row goes to every row of dst."""
+        """dst = src, within the Unified Buffer; a src of one row goes to every row of dst.
+
+        Fields of copy_ubuf_to_ubuf, vcopy (UB->UB; more: docs/instructions.md):
+        - `shape[0]`: n_burst 0 to 4,095
+        - `*`: no limit by vcopy (dav-2201, dav-3510)
+        - `shape[1]` and `dtype`: len_burst 0 to 65,535 32-byte blocks
+        - `shape[1]`, `dtype` and `dst.row_stride`: dst_gap 0 to 65,535 32-byte blocks
+        - `shape[1]`, `dtype` and `src.row_stride`: src_gap 0 to 65,535 32-byte blocks
+        """
         self._same_format("copy", dst, src)
         count, rows, (at, stride) = self._layout("copy", dst, (src,))
         self._emit((VectorCopy, dst.dtype, count, rows, at, stride, self._mask(dst, mask)), dst.address, src.address)
@@ -427,13 +435,6 @@ class VectorMethods:
         needed = -(-count // 8)
         if self._run(what, mask) < needed or mask.dtype != "uint8":
             raise SimError(f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}")
-
-
-def real_number(what: str, scalar: float) -> float:
-    """Return the scalar operand of an instruction as it is. Raises SimError for anything but a real number or a bool."""
-    if not isinstance(scalar, Real | np.bool_):
-        raise SimError(f"{what}: the scalar is {scalar!r}; a number is allowed")
-    return scalar
 
 
 def _check_local(what: str, *tensors: object) -> None:
