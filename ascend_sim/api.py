@@ -30,12 +30,13 @@ def convolution_backward(
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
 
-    `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] are numpy arrays
-    (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn; strided views allowed), PyTorch tensors or, in timing mode,
-    `TensorSpec`s. A single number of `stride`, `padding`, `dilation` and `output_padding` is that of every axis. uint8 arrays
-    are codes, whose format `dtypes` names: "hifloat8" or "float8_e4m3fn" for all of them, or by tensor. 8-bit results are uint8
-    codes too, named in `Result.dtypes`; gradWeight of 8-bit tensors is float32. `bias_sizes` None means [C_out]. `output_mask`
-    chooses among gradInput, gradWeight and gradBias; the result has None for one left out.
+    `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] (transposed
+    [C_in, C_out / groups, k_h, k_w]; 1-D and 3-D likewise) are numpy arrays (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn;
+    strided views allowed), PyTorch tensors or, in timing mode, `TensorSpec`s. A single number of `stride`, `padding`,
+    `dilation` and `output_padding` is that of every axis. uint8 arrays are codes, whose format `dtypes` names: "hifloat8" or
+    "float8_e4m3fn" for all of them, or by tensor. 8-bit results are uint8 codes too, named in `Result.dtypes`; gradWeight of
+    8-bit tensors is float32. `bias_sizes` None means [C_out]. `output_mask` chooses among gradInput, gradWeight and gradBias;
+    the result has None for one left out.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
@@ -95,8 +96,8 @@ def convolution(
     """Run a forward convolution on a simulated chip; arguments in the order of torch's `convolution`.
 
     `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w], transposed [C_in, C_out / groups, k_h, k_w], `bias`
-    [C_out] or None; 1-D and 3-D likewise. The result is `outputs["output"]`. Which kernels run, and that the bias is added
-    behind them, is assumed (configs/operators/convolution.yaml). The rest is as in `convolution_backward`; a convolution that
+    [C_out] or None; 1-D and 3-D likewise. The result is `outputs["output"]`. Which kernels run beside the cube's is assumed
+    (configs/operators/convolution.yaml). The rest is as in `convolution_backward`; a convolution that
     is not transposed takes no `tiling` and no `block_dim`.
     """
     return call_operator(

@@ -9,6 +9,7 @@ Nothing is computed, so tensors need no values; what the checks find is in `asce
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> C
     from ascend_sim.report.timeline_file import load_recording
 
     path = folder / "timeline.npz"
-    if not path.is_file():
+    if not isfile(path):
         raise SimError(f"{folder}: no timeline.npz in it; `ascend-sim run --out` and `kernel --out` write one")
     recording, _ = load_recording(path)
     report = check_timeline(recording.chip, recording.tasks, recording.timeline, tools=tools)

@@ -1,10 +1,11 @@
-"""Errors that a user of the simulator can meet; every one is a single clear line.
+"""Errors that a user of the simulator can meet; each is a single clear line, unless its class is `whole`.
 
 `SimError` is the base. The command line turns each into exit code 2 and prints its message without a traceback.
 """
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ class SimError(Exception):
 
 
 class ConfigError(SimError):
-    """Error of a YAML file that cannot be used; the message names the file and the field."""
+    """Error of a file, name or field that cannot be used, such as those of cases, networks, chips and sweeps."""
 
 
 class TilingError(SimError):
@@ -83,7 +84,13 @@ def binary_size(size: float) -> str:
 
 
 def why_no_file(path: Path) -> str:
-    """Return the reason why there is no file to read at `path`: a folder, a device or pipe, or nothing stands there."""
-    if path.is_dir():
-        return "is a folder"
-    return "is a device or a pipe, not a file" if path.exists() else "no such file"
+    """Return the reason why there is no file to read at `path`: a folder, a device or pipe, or nothing stands there, or the
+    system does not look (a name that is too long, a folder that may not be searched).
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
+        return "no such file"
+    except OSError as error:
+        return f"cannot be looked for ({error.strerror or error})"
+    return "is a folder" if stat.S_ISDIR(mode) else "is a device or a pipe, not a file"

@@ -143,15 +143,19 @@ def _kind(given: object) -> str:
 def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return those inputs that the parameters of `function` name; all of them if it takes `**`.
 
-    Raises SimError for a parameter without default that is not an input.
+    Raises SimError for a parameter without default that is not an input, and for a function that does not show its parameters.
     """
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        return dict(inputs)
-    needed = [p.name for p in parameters if p.default is p.empty]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some of those that are written in C
+        raise SimError(f"expected: {function!r} does not show its parameters; give a Python function") from None
+    rest = [one for one in parameters if one.kind is one.VAR_KEYWORD]
+    needed = [one.name for one in parameters if one.default is one.empty and one not in rest]
     missing = [name for name in needed if name not in inputs]
     if missing:
         raise SimError(f"expected: it asks for {', '.join(missing)}; inputs of the kernel are {', '.join(inputs) or 'none'}")
+    if rest:
+        return dict(inputs)
     return {parameter.name: inputs[parameter.name] for parameter in parameters if parameter.name in inputs}
 
 

@@ -57,8 +57,8 @@ class Empty:
 
 @near_names
 def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) -> Empty:
-    """Return an output tensor for `launch` that holds nothing (every byte 0xFF, a NaN in every float format) until the kernel
-    writes it.
+    """Return an output tensor for `launch` that holds nothing until the kernel writes it: every byte is 0xFF, a NaN in each
+    float format but hifloat8.
 
     `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's own: it
     is not among the outputs. In timing mode, which has no values, it can be an input as well. Raises SimError for a bad shape

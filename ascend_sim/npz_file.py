@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from math import prod
+from os.path import isfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,9 +52,10 @@ class Header(NamedTuple):
 def read_headers(path: Path) -> Mapping[str, Header]:
     """Return {array: its header} of the archive at `path`, names without ".npy", without reading values.
 
-    Raises NpzError for a missing or damaged archive and for a name that is there twice; a damaged array has a `Header.fault`.
+    Raises NpzError for an archive that is missing, unreadable or damaged, and for a name that is there twice; a damaged array
+    has a `Header.fault`.
     """
-    if not path.is_file():
+    if not isfile(path):
         raise NpzError(why_no_file(path))
     if not zipfile.is_zipfile(path):
         raise NpzError("not an .npz file (numpy.savez writes one)")

@@ -17,8 +17,8 @@ class AcceptedCall:
     `inputs` and `outputs` (wanted ones only) are the tensors by their names in the plan. `returned` has an output as the caller
     gave it, where `outputs` holds another view of the same memory (TBC); empty elsewhere. `compute_dtype` is the dtype that the
     cube multiplies; `conformance` the profile whose rules accepted the call; `tiling` the user's fields per cube kernel in the
-    vendor's spelling; `block_dim` a launch size per cube kernel; `disarm` flags whose waits hold nothing, per kernel (an
-    experiment); `library` the version of the vendor's kernels ("" for the newest).
+    vendor's spelling; `block_dim` the number of blocks per cube kernel; `disarm` flags whose waits are ignored, per kernel;
+    `library` the version of the vendor's kernels ("" for the newest).
     """
 
     operator: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
         raise ConfigError(f"CASE {name!r}: nothing given{choices(name, case_names(), 'shipped cases')}")
     own = spelled(name, case_names())
     path = _shipped() / f"{own}.yaml" if own in case_names() else Path(name)
-    if not path.is_file():
+    if not isfile(path):
         if address := address_of(name):
             return case_of_layer(*address)
         if spelled(name, network_names()) in network_names():
@@ -141,7 +142,7 @@ def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
 
     Every drawn tensor has a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the shape of
     one changes no other; values are multiplied by the case's `scale` in float32, then rounded to the dtype, where they may
-    overflow. Raises TensorFileError when the case's file does not hold what the case needs.
+    overflow. Raises TensorFileError when the case's file cannot be read or lacks what the case needs.
     """
     if case.data.file is not None:
         return {name: array for name, (array, _) in load_tensors(case.data.file, case.tensors).items()}

@@ -15,7 +15,7 @@ def draw(distribution: Distribution, name: str, shape: tuple[int, ...], rng: np.
 
     ones: all 1. uniform: [-1, 1). normal: N(0, 1). relu: `input` is an activation, max(0, N(0, 1)); the others are normal.
     wide: either sign, magnitudes spread evenly over the binades 2^-8 to 2^4 (sums of products still fit into float16).
-    adversarial: magnitudes in [1, 1 + 2^-3), all positive but for the output's gradient (`grad_output`, with channels on axis
+    adversarial: magnitudes in [1, 1 + 2^-3], all positive but for the output's gradient (`grad_output`, with channels on axis
     1, or `self`, with channels on axis 2): that is negative in the second half of its channels, and in the second half of its
     first other axis longer than 1 (the batch, the time of `self`) the sign is reversed: with even sizes and one group every sum
     grows to half of sum |ab| and falls back to almost nothing.

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
+from os.path import exists, isfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +28,9 @@ from ascend_sim.shipped import read_config
 MOST_IMAGES = (1 << 31) - 1
 """Limit of a batch; far beyond what the memory of a chip holds."""
 _FORWARD = ":forward"
-_LAYER = re.compile(r"(?P<name>.*?)(:batch=(?P<batch>\d+))?(?P<forward>:forward)?", re.DOTALL)
+_LAYER = re.compile(r"(?P<name>.*?)(:batch=(?P<batch>\d{1,18}))?(?P<forward>:forward)?", re.DOTALL)
 """Part of an address behind NETWORK: layer, batch, pass."""
+_NUMBER = re.compile(r"\d{1,18}")
 _MOST_LISTED = 8
 """Most layer names that the message for an unknown layer lists."""
 
@@ -129,11 +131,11 @@ def address_of(name: str) -> tuple[str, str] | None:
     NETWORK is the shortest part before a colon that is a network or a file, else all before the first colon; LAYER is the rest,
     which may end in `:batch=8` and `:forward`. That either exists is not checked.
     """
-    if ":" not in name or Path(name).exists():
+    if ":" not in name or exists(name):
         return None
     ends = [place for place, character in enumerate(name) if character == ":"]
     known = network_names()
-    end = next((end for end in ends if spelled(name[:end], known) in known or Path(name[:end]).is_file()), ends[0])
+    end = next((end for end in ends if spelled(name[:end], known) in known or isfile(name[:end])), ends[0])
     return name[:end], name[end + 1 :]
 
 
@@ -173,7 +175,7 @@ def place_of_layer(network: str, layer: str) -> tuple[Network, int, str]:
     name, batch, forward = given["name"], given["batch"], given["forward"]
     layers = {one.name: one for one in loaded.layers}
     found = layers.get(spelled(name, layers))
-    if found is None and name.isdecimal() and 1 <= int(name) <= len(loaded.layers):
+    if found is None and _NUMBER.fullmatch(name) and 1 <= int(name) <= len(loaded.layers):
         found = loaded.layers[int(name) - 1]
     if found is None:
         raise ConfigError(f"{network}:{layer}: {_no_layer(network, name, loaded)}")
@@ -212,12 +214,10 @@ def load_network(name_or_path: str | Path) -> Network:
     name = str(name_or_path)
     own = spelled(name, network_names())
     path = _shipped() / f"{own}.yaml" if own in network_names() else Path(name)
-    if not path.is_file():
-        if (address := address_of(name)) and (
-            spelled(address[0], network_names()) in network_names() or Path(address[0]).is_file()
-        ):
+    if not isfile(path):
+        if (address := address_of(name)) and (spelled(address[0], network_names()) in network_names() or isfile(address[0])):
             raise ConfigError(f"{name}: that is a layer of a network, which is a case: run {name}")
-        if (_shipped().parent / "cases" / f"{name}.yaml").is_file():
+        if isfile(_shipped().parent / "cases" / f"{name}.yaml"):
             raise _is_a_case(name)
         if not name.strip():
             raise ConfigError(f"NETWORK {name!r}: nothing given{choices(name, network_names(), 'shipped networks')}")

@@ -125,7 +125,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         cube_math_type: int,
         conformance: str,
     ) -> Arguments:
-        """Return the vendor's arguments of a call from Python or from a case, with the outputs that the documents ask for."""
+        """Return the vendor's arguments of a call from Python or from a case, with the outputs that the documents ask for; only
+        `optional` tensors may be None.
+        """
 
     @abstractmethod
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:

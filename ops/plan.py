@@ -92,7 +92,7 @@ class Plan:
         pieces may be many), or a function that makes the task once tensors have addresses.
 
         A kernel function or loop gets inputs, outputs and scratch tensors in this order, and its waits on flags in `disarm`
-        hold nothing; SimError if a kernel function takes another number of tensors. A function that makes the task disarms
+        are ignored; SimError if a kernel function takes another number of tensors. A function that makes the task disarms
         flags itself: `disarm` does not reach it.
         """
         if isinstance(make, KernelWork | partial):

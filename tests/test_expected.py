@@ -130,6 +130,17 @@ def test_a_plain_array_of_a_sum_is_told_how_sums_are_bounded() -> None:
         assert not run.passed and hint not in run._repr_html_()
 
 
+def test_a_function_takes_the_inputs_that_it_names() -> None:
+    inputs, outputs = {"x": np.ones(2), "scale": 3}, {"y": np.zeros(2, np.float32)}
+    for function in (lambda scale, x: scale * x, lambda **given: given["x"] * given["scale"], lambda x, n=3, **_: n * x):
+        assert np.array_equal(read_expectations(function, inputs, outputs)["y"].values, [3, 3])
+    for function in (lambda z: z, lambda z, **_: z):
+        with pytest.raises(SimError, match="asks for z; inputs of the kernel are x, scale"):
+            read_expectations(function, inputs, outputs)
+    with pytest.raises(SimError, match="does not show its parameters; give a Python function"):
+        read_expectations(max, inputs, outputs)
+
+
 @pytest.mark.parametrize("one", [None, 3.0, asim.Expected(np.zeros(2)), np.float32(1)])
 def test_a_list_of_outputs_takes_a_list_of_values(one: object) -> None:
     outputs = {f"x[{number}]": np.zeros(2, np.float32) for number in range(2)}

@@ -99,7 +99,7 @@ def commands_of(case: str | Path, loaded: Case, options: CaseOptions, file: str 
 
 
 class StatusOfCase(NamedTuple):
-    """Result of `explain_status`: the check of a case, and all rules of its operator in order."""
+    """Result of `explain_status`: the check of a case, and all rules of its operator in order, the planning last."""
 
     result: CheckResult
     rules: list[Rule]

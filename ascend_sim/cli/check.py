@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,10 +104,10 @@ def check(
             report = _kernel_file(path, name, asked, tool)
         else:
             cpp.refuse(subject)
-            kind = "the folder of a run" if path.is_dir() else "a case"
+            kind = "the folder of a run" if isdir(path) else "a case"
             if name is not None:
                 raise SimError(f"NAME: {subject} is {kind}, which does not take it")
-            if path.is_dir():
+            if isdir(path):
                 asked.refuse(subject, kind, ["chip", "blocks", "block_dim", "tiling", "disarm"])
                 from ascend_sim.checking import check_folder
 

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from os.path import isfile
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -260,7 +261,7 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
     Its folder is on sys.path during the run; in sys.modules it stays as `MODULE`, in place of an earlier one. Raises SimError
     with file and line if it fails, does not exist or is not a Python file.
     """
-    if not file.is_file():
+    if not isfile(file):
         from ascend_sim.ops.case import case_names  # an error alone needs it
 
         why = f"that is a case: run {file}" if str(file) in case_names() else why_no_file(file)

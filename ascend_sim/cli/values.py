@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import isfinite
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
         from ascend_sim.yaml_file import read_yaml
 
         form = "must map grad_input and grad_weight to fields, like grad_input: {baseM: 256}"
-        if not Path(text).is_file():
+        if not isfile(text):
             raise ConfigError(f"--tiling {text}: {why_no_file(Path(text))}, and not of the form KERNEL.FIELD=VALUE,...")
         data = read_yaml(Path(text), form)
         if not all(isinstance(fields, dict) for fields in data.values()):

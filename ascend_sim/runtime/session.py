@@ -48,7 +48,7 @@ def run_tasks(
 
     `model` decides how values are computed where there is a choice (None: the chip's default). `on_program` is called with
     every program when it was built, in block order within a task. `keep` is the most bytes of programs that a functional run
-    keeps for other values (0: none); other modes ignore it. Raises SimError for an unknown option or value, DeadlockError when
+    keeps for other values (0: none); other modes ignore it. Raises SimError for an unknown mode or engine, DeadlockError when
     programs wait for each other, CycleLimitError beyond `max_cycles`.
     """
     how = filled(TaskOptions, options)

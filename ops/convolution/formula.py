@@ -85,7 +85,7 @@ def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Arr
 
 
 def like(call: ConvolutionCall, tensor: str) -> str:
-    """Return the name of the input with the shape of output `tensor` ("weight" for "grad_weight"); any other unchanged."""
+    """Return the name of the tensor of the shape of output `tensor`: `maps.like`, or "weight"; any other name unchanged."""
     return {call.maps.made: call.maps.like, "grad_weight": "weight"}.get(tensor, tensor)
 
 

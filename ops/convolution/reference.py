@@ -1,9 +1,9 @@
-"""Convolution backward in float64: the reference for every simulated gradient.
+"""Convolution backward in float64: the reference for gradients and for the output of a transposed convolution.
 
 Plain numpy; no code is shared with the kernels. Beside each gradient (a sum of products ab) stands sum (ab)^2, from the
 same routine on squared operands: the error bound of the verdict `correct` needs it. The work goes slab by slab (a slab
 is a box of positions of the output map), one matrix product per slab and sum, so that the memory beyond operands and
-results stays at a few times `_SLAB_BYTES`.
+results stays at a few slabs: of `_SLAB_BYTES`, of more where the matrix would have few columns.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def products_per_element(problem: ConvProblem) -> dict[str, int]:
 
 def _mirrored(problem: ConvProblem) -> ConvProblem:
     """Return the problem whose forward convolution of grad_output, with mirrored taps, gives grad_input; right only where all
-    strides are 1. Paddings may be negative.
+    strides are 1. Paddings in front may be negative; those behind stay as they were, and `_gathered` reads none.
     """
     p = problem
     reach = [(taps - 1) * dilation for taps, dilation in zip((p.k_d, p.k_h, p.k_w), _dilations(p), strict=True)]

@@ -1,4 +1,4 @@
-"""The forward convolution in float64: the reference for a forward output and for grad_input of a transposed call."""
+"""The forward convolution in float64: the reference for its output, and for grad_input of a transposed call."""
 
 from __future__ import annotations
 

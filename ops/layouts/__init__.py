@@ -18,13 +18,13 @@ SUM_ITEMSIZE = 4
 
 
 def x_map(inp: TilingInput) -> FeatureMap:
-    """Return the layout of the problem's map x: input, or grad_input."""
+    """Return the layout of the problem's map x: input or grad_input; of a transposed call its (grad) output."""
     p = inp.problem
     return MAPS[inp.layout](p.c_in, (p.d_in, p.h_in, p.w_in), inp.itemsize)
 
 
 def y_map(inp: TilingInput) -> FeatureMap:
-    """Return the layout of the problem's map y: gradOutput, or the output of a forward convolution."""
+    """Return the layout of the problem's map y: the (grad) output; of a transposed call input or grad_input."""
     p = inp.problem
     return MAPS[inp.layout](p.c_out, (p.d_out, p.h_out, p.w_out), inp.itemsize)
 

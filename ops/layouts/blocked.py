@@ -52,11 +52,10 @@ class BlockedMap(FeatureMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box to `address` of the buffer `space`, in as few copies as `pitches` allow: one, if whole rows lie
-        back to back there.
+        """Load a box to `address` of the buffer `space`: in one copy if whole rows lie back to back there, in one for each
+        channel block if rows lie apart or are parts of the map's rows. It takes more where a field cannot hold rows or gaps.
 
-        It is one copy for each channel block if rows lie apart or are parts of the map's rows, and one for each row of
-        each block if pixels lie apart.
+        If pixels lie apart, it is one copy for each row of each block. SimError if a copy cannot have as many pixels.
         """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
@@ -76,7 +75,7 @@ class BlockedMap(FeatureMap):
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
         """Load a box to L1 with pixels back to back and channel blocks `pitch` pixels apart, in a copy for each row or for each
-        channel block, whichever are fewer; rows of the map's full width count as one.
+        channel block, whichever are fewer; rows of the map's full width count as one. It takes more as `load` does.
         """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
@@ -147,7 +146,8 @@ class FractalZ(SlottedFilters):
         return self.offset(groups, 0, 0, 0, 0)
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights to L1 in one copy, or in one for each channel block if the box lacks some taps.
+        """Load a box of weights to L1 in one copy, or in one for each channel block if the box lacks some taps; in more where
+        a field cannot hold rows or gaps.
 
         Each tap gets `rows` filters from the box's first on, also those beyond the box: behind the group's last filter
         FRACTAL_Z holds zeros, up to a multiple of 16. Channels are loaded in whole blocks.

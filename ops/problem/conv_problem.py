@@ -11,7 +11,7 @@ class ConvProblem:
     of `d_out` x `h_out` x `w_out`.
 
     Sizes are elements, `c_in` and `c_out` of all groups. `pad_front/up/left` stand before the first element of D/H/W,
-    `pad_back/down/right` behind the last; a negative padding crops. In grad_input and grad_weight, gradOutput is y.
+    `pad_back/down/right` behind the last; a negative padding crops. The kernels grad_input and grad_weight call y gradOutput.
     """
 
     n: int

@@ -16,7 +16,7 @@ class Normalised:
     """Result of normalising a call: one 3-D problem, and how the caller's axes became it.
 
     `problem`: x -> y with exact trailing padding (negative where x is larger than what the kernel reaches).
-    `transposed`: x is the call's gradOutput and y its input. `rank`: of the caller's tensors (TBC: 3). `spatial_axes`:
+    `transposed`: x is the call's (grad) output and y its input. `rank`: of the caller's tensors (TBC: 3). `spatial_axes`:
     those of D, H, W that the caller's spatial axes became, in their order. `declared_padding`: (front, back, up, down,
     left, right) as the caller gave it.
     """

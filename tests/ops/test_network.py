@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -196,11 +197,31 @@ def test_an_address_scales_the_batch(direction: str) -> None:
         ("/dev/null", "^/dev/null: is a device or a pipe, not a file, and no case of that name; shipped cases: bf16, "),
         ("by_hand:batch=4", "^by_hand: that is a case, which has no layers: run by_hand; sweep by_hand --vary batch=8"),
         ("resnet5:conv1", r"^resnet5: no such file, and no network of that name; did you mean 'resnet50'\?"),
+        (f"resnet50:conv1:batch={'9' * 5000}", "no layer 'conv1:batch=9+' in resnet50; behind a layer stand :batch=N, "),
+        (f"resnet50:{'9' * 5000}", "no layer '9+' in resnet50; allowed are names and numbers from 1 to 53: "),
+        ("a" * 300, r"^a+: cannot be looked for \(File name too long\), and no case of that name; shipped cases: bf16, "),
+        (f"{'a' * 300}:conv1", r"^a+: cannot be looked for \(File name too long\), and no network of that name; shipped"),
     ],
 )
 def test_wrong_addresses(case: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_case(case)
+
+
+def test_a_path_that_the_system_does_not_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"^a+: cannot be looked for \(File name too long\), and no network of that name"):
+        load_network("a" * 300)
+    look = os.stat
+
+    def closed(path: Any, **more: Any) -> os.stat_result:
+        if str(path).startswith("closed/"):  # as for a user who may not search the folder
+            raise PermissionError(13, "Permission denied", path)
+        return look(path, **more)
+
+    monkeypatch.setattr(os, "stat", closed)
+    for read in (load_network, load_case):
+        with pytest.raises(ConfigError, match=r"^closed/x.yaml: cannot be looked for \(Permission denied\), and no "):
+            read("closed/x.yaml")
 
 
 def test_a_layer_without_gradients_and_a_network_file(varied: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def has_layers(run: object) -> bool:
 
 
 def _file_in(folder: str | Path) -> Path | None:
-    return next((path for name in FILES if (path := Path(folder) / name).is_file()), None)
+    return next((path for name in FILES if isfile(path := Path(folder) / name)), None)
 
 
 @frozen
@@ -169,7 +170,7 @@ def _read(run: object) -> LayersOfRun:
         )
     try:
         return _layers_of(str(run), json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SimError(f"{path}: no times of layers as this ascend-sim writes them ({type(error).__name__}: {error})") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from difflib import get_close_matches
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +18,7 @@ from ascend_sim.chip import chip_names, shipped_name
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.launching import KernelRun
+from ascend_sim.npz_file import DAMAGED, one_line
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case import case_names, load_case
 from ascend_sim.ops.case_entries import Case, spelled
@@ -98,11 +100,11 @@ def _kind(given: Given) -> Kind:
         raise _is_a_network(name)
     if spelled(name, case_names()) in case_names() or address_of(name):
         return "case"
-    if path.is_dir():
+    if isdir(path):
         return "folder"
     if path.suffix == ".npz":
         return "timeline"
-    if path.is_file():
+    if isfile(path):
         return _kind_of_yaml(path)
     if shipped_name(name):
         return "chip"
@@ -166,16 +168,22 @@ def _open(
 
 
 def _written(folder: Path) -> dict[str, tuple[NDArray[Any], str]]:
-    """Return {name: (array, dtype)} from gradients.npz and outputs.npz in the folder of a run; {} if it has neither."""
+    """Return {name: (array, dtype)} from gradients.npz and outputs.npz in the folder of a run; {} if it has neither. Raises
+    SimError for a damaged one.
+    """
     found: dict[str, tuple[NDArray[Any], str]] = {}
     for path in (folder / "gradients.npz", folder / "outputs.npz"):
-        if path.is_file():
+        if not path.is_file():
+            continue
+        try:
             with np.load(path, allow_pickle=False) as held:
                 arrays = {name: held[name] for name in held.files}
-            for name, array in arrays.items():
-                if not name.endswith("_dtype"):
-                    dtype = str(arrays.get(f"{name}_dtype", array.dtype))
-                    found[name] = (array.view(numpy_dtype(dtype)) if array.dtype == np.uint16 else array), dtype
+        except (*DAMAGED, ValueError) as error:
+            raise SimError(f"{path}: damaged .npz file ({one_line(error)})") from None
+        for name, array in arrays.items():
+            if not name.endswith("_dtype"):
+                dtype = str(arrays.get(f"{name}_dtype", array.dtype))
+                found[name] = (array.view(numpy_dtype(dtype)) if array.dtype == np.uint16 else array), dtype
     return found
 
 

@@ -58,8 +58,8 @@ def _product_lines(explanation: Explanation) -> list[str]:
 def _symbols(explanation: Explanation) -> list[str]:
     """Return the formula as lines of text: once with letters for the indices, once with the element's own index put in.
 
-    For an element of an input gradient lines on its conditions may follow: which quotients count with a stride, and which
-    output channels with groups.
+    For kind "data" (x from y) lines on its conditions may follow: which quotients count with a stride, and over which
+    channels of y the sum runs with groups.
     """
     p, place = explanation.call.problem, explanation.formula.place
     axes = _axes(explanation)

@@ -203,8 +203,8 @@ def part_lines(explanation: Explanation, part: SumPart, width: int | None = None
 
 
 def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
-    """Return a table row of a load: cycles, pipe, instruction, the caller's numbers that it loads ("zeros" if it reads
-    nothing), bytes, destination.
+    """Return a table row of a load: cycles, pipe, instruction, the caller's numbers that it loads ("zeros" for
+    none), bytes, destination.
     """
     instruction = explanation.provenance.instruction(row)
     targets = instruction.writes()

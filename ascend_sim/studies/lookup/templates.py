@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from os.path import exists, isdir
 from pathlib import Path
 
 from ascend_sim.errors import SimError
@@ -24,16 +25,16 @@ def template(kind: str) -> str:
 def write_template(kind: str, path: str | Path | None = None) -> Path:
     """Write the template of `kind` to `path` (my_case.yaml, my_kernel.py, ... unless given) and return the path.
 
-    Raises SimError for an unknown kind, another ending, a missing folder, and a file that exists.
+    Raises SimError for an unknown kind, another ending, a missing folder, and a file that exists or cannot be written.
     """
     text = template(kind)
     ending = Path(TEMPLATES[kind]).suffix
     target = Path(path or f"my_{kind}{ending}")
     if target.suffix != ending:
         raise SimError(f"{target}: a {kind} is a file that ends in {ending}")
-    if target.exists():
+    if exists(target):
         raise SimError(f"{target}: there is a file of that name already; give another")
-    if not target.parent.is_dir():
+    if not isdir(target.parent):
         raise SimError(f"{target}: there is no folder {target.parent}")
     write_text(target, text)
     return target

@@ -55,7 +55,7 @@ def list_markdown() -> str:
 
 
 def heads(run: NetworkRun) -> dict[str, str]:
-    """Return {part: head of its column} for the operator's outputs in the run's direction, the layout kernels and the total."""
+    """Return {part: head of its column} for `Operator.layer_parts` in the run's direction, the layout kernels and the total."""
     made = {part: head for part, (_, head) in OPERATORS.of_pass(run.direction).layer_parts.items()}
     return made | {LAYOUT: f"{LAYOUT} us", "total": "total us"}
 

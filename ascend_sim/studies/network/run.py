@@ -4,8 +4,9 @@
     run.layers[0].times["grad_weight"]     # us
     run.totals["total"]
 
-Every distinct layer runs alone, with an empty L2, as one call of the operator that computes that pass. A layer that the
-operator refuses has its status and the reason in place of times.
+Every distinct layer runs alone, with the L2 that `l2` asks for, as one call of the operator that computes that pass; with
+"step" every layer does, as equal ones find different contents. A layer that the operator refuses has its status and the
+reason in place of times.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class NetworkRun(LayersShown):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the names of the parts of a layer's time: the operator's outputs in this direction, then "layout"."""
+        """Return the names of the parts of a layer's time: `Operator.layer_parts` of this direction, then "layout"."""
         return (*OPERATORS.of_pass(self.direction).layer_parts, LAYOUT)
 
     @property
@@ -141,7 +142,9 @@ class NetworkRun(LayersShown):
 
     @property
     def refused(self) -> list[str]:
-        """Return "LAYER: status N: reason" for every refused layer; layers that are equal to an earlier one are left out."""
+        """Return "LAYER: status N: reason" for every refused layer, without a status that is None; layers that are equal to an
+        earlier one are left out.
+        """
         return [
             f"{layer.name}: {'' if times.status is None else f'status {times.status}: '}{times.refused}"
             for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True)

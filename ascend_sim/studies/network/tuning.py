@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import Unpack
 
@@ -173,9 +174,9 @@ def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
     A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`. Raises ConfigError for a missing file,
     for kernels that are none, and for fields that are not whole numbers; names of layers and fields are not checked.
     """
-    path = Path(given) / TILINGS_FILE if Path(given).is_dir() else Path(given)
-    if not path.is_file():
-        missing = f"no {TILINGS_FILE} in it; run-network --tile writes one" if Path(given).is_dir() else why_no_file(path)
+    path = Path(given) / TILINGS_FILE if isdir(given) else Path(given)
+    if not isfile(path):
+        missing = f"no {TILINGS_FILE} in it; run-network --tile writes one" if isdir(given) else why_no_file(path)
         raise ConfigError(f"--tiling {given}: {missing}")
     entries = read_yaml(path, "tilings are a mapping of layers, or of kernels")
     if entries and {full_name(name) for name in entries} <= set(TILINGS):

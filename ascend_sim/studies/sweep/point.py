@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,10 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        """Return the cache key of a point, a SHA-256 of all its fields and its values: equal for points with equal results.
+        """Return the cache key of a point, a SHA-256 of its fields and values, which decide its result.
 
         The chip that the case names does not count, and in mode "timing" no values; a file of values counts by its content, and
-        is read each time. With `tile` the code of the search counts too.
+        is read each time (SimError if it cannot be). With `tile` the code of the search counts too.
         """
         said: dict[str, Any] = {
             "case": self.case.model_dump(mode="json", exclude={"chip"}),
@@ -64,8 +65,15 @@ class SweepPoint:
         if self.mode == "timing":
             del said["case"]["data"]
         elif self.case.data.file is not None:
-            said["values"] = hashlib.sha256(self.case.data.file.read_bytes()).hexdigest()
+            said["values"] = _digest(self.case.data.file)
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SimError(f"{file}: {error.strerror or error}; a .npz file of tensors is needed") from None
 
 
 def columns_of(operator_name: str, mode: str, tile: bool) -> list[str]:

@@ -19,7 +19,8 @@ from ascend_sim.yaml_file import parse_yaml
 
 MOST_POINTS = 100_000
 """Limit of a sweep's points: a larger number is taken for a typing error."""
-_NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+_NUMBER = r"-?(?:(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{0,17})?|\.[0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?"
+"""Number of a range or a size, of so few digits that none overflows."""
 _RANGE = re.compile(rf"(?P<first>{_NUMBER}):(?P<last>{_NUMBER})(?::(?P<by>\*?)(?P<step>{_NUMBER}))?")
 _SIZE = re.compile(rf"(?<![^,\[\s:])(?P<count>{_NUMBER})\s?(?P<unit>[KMG]iB)(?![^,\]\s:])")
 _BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

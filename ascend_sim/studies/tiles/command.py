@@ -41,8 +41,8 @@ def kernels_of(
 ) -> list[CubeKernel]:
     """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the call has and whose fields can be set.
 
-    Raises SimError for an operator without cube kernels, for an unknown `kernel`, and where no kernel of a chip, or the named
-    one, has fields to set; and as the call's checks do.
+    Raises SimError for an operator whose kernels have no tilings, for an unknown `kernel`, and where no kernel of a chip, or
+    the named one, has fields to set; and as the call's checks do.
     """
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:

@@ -38,8 +38,8 @@ _NOTHING = _Window(0, 0, 0, 0, (1, 1))
 
 
 class _MapTile(NamedTuple):
-    """A tile along the pixels of dx: its `rows` in the cube's left matrix, how many of them are `pixels` of dx, and in
-    `windows` what it reads of gradOutput for each piece of the kernel.
+    """A tile along the pixels of a part of dx: its number of pixels (`rows`, not rounded up to fractals), how many of them lie
+    inside dx (`pixels`), and in `windows` what it reads of gradOutput for each piece of the kernel.
     """
 
     rows: int

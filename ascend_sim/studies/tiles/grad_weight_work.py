@@ -274,8 +274,8 @@ class GradWeightWork(Prices):
         return parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
 
     def _read(self, shape: GradWeightTiling, base_m: int, base_k: int, base_n: int, step_ka: int, step_kb: int) -> int:
-        """Return the bytes that all blocks read. 0, as a lower bound, where taps are split, L1 may keep operands from tile to
-        tile, tasks have one image, or there are groups or planes of the kernel.
+        """Return the least bytes that all blocks read; 0 where taps are split, L1 may keep operands from tile to tile, tasks
+        have one image, or there are several real groups or kernel planes.
         """
         inp, images = self.inp, self._batch(shape)
         if shape.split_kernel or shape.template not in (SPLIT_GRID, SPLIT_STREAM_K):

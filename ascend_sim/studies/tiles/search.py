@@ -366,7 +366,7 @@ def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, 
 
 
 def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, TilingLaunch | None]) -> tuple[int, Result]:
-    """Simulate one tiling in a worker process and return (its number, result). Raises SimError that names the tiling.
+    """Simulate one tiling and return (its number, result); often in a worker process. Raises SimError that names the tiling.
 
     `item` is (number, fields, cycles after which to stop or None, the tiling's launch if it exists already).
     """

@@ -80,10 +80,10 @@ class FilterCall(ConvCall):
 
 
 class ForwardConvolution(ConvCall):
-    """Task builder for calls of a forward convolution. The bias, which the cube adds on its way, is not simulated: a few
-    hundred bytes.
+    """Task builder for calls of a forward convolution.
 
     If the row names kernels, the call is our own or that of the graph's operator: the one whose kernels differ less from these.
+    A bias of a few hundred bytes is simulated only in a graph's call, and there if the row names a Cast.
     """
 
     def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:

@@ -4,9 +4,10 @@ A row is one launch. Columns of a file of one's own: chip, op_type, dtype, durat
 `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts of it). Lines
 that begin with # are comments, other columns are carried along.
 
-Only these facts of a row reach the simulator: its sizes; the state before it (column l2, where a source cleared it or repeated
-the kernel; column launches, warm where the same kernel ran shortly before); and the version of the library (column library, of
-whole calls). Two more reach it if `facts` names them: the row's blocks, and the known tiling of a MatMul.
+Only these facts of a row reach the simulator: chip, operator, dtypes, formats, sizes; the state before it (column l2, where a
+source cleared it or repeated the kernel; column launches, warm where the same kernel ran shortly before); and the version of
+the library (column library, of whole calls). Two more reach it if `facts` names them: the row's blocks, and the known tiling of
+a MatMul.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +86,7 @@ def read_rows(
     strange = sorted(set(facts) - set(FACTS))
     if strange:
         raise SimError(f"facts: {strange[0]!r}: allowed are {', '.join(FACTS)}")
-    found = op_summary.tables(path) if path.is_dir() else [path]
+    found = op_summary.tables(path) if isdir(path) else [path]
     if not found:
         raise ConfigError(f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it")
     wrong: list[ConfigError] = []
@@ -102,7 +104,7 @@ def _read_file(
     Raises ConfigError for a file that is missing, no text, without rows or without a needed column; SimError for a profile
     without `chip` and for `l2` STEP without start times.
     """
-    if not path.exists() or path.is_char_device():  # a device may have no end
+    if not exists(path) or path.is_char_device():  # a device may have no end
         raise ConfigError(f"{path}: {why_no_file(path)}; --rows takes a CSV of measured rows, or a profiler's folder")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()

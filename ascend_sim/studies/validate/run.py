@@ -105,7 +105,7 @@ def validate(
 
     `rows` is a CSV file, a profiler's table or its folder, which needs one chip; with `chips` only their rows are taken. A row
     that cannot be read or simulated is skipped with its reason. `l2` and `facts` are explained at `read_rows`, the other
-    arguments at `compare`.
+    arguments at `compare`. Raises as `read_rows` and `of_chips` do.
     """
     named = [chips] if isinstance(chips, str) else list(chips)
     given = None if not named else ",".join(named)

@@ -106,8 +106,8 @@ class _Forward(BiasInSums):
     def deliver(self, source: str, output: str) -> None:
         """Append the steps from the kernel's result `source` to the caller's tensor `output`.
 
-        If a kernel adds the bias, they are a Cast to the caller's dtype, BiasAdd, and a ViewCopy for a strided tensor;
-        else those of `PlanDraft.deliver`.
+        If a kernel adds the bias, they are a Cast where the caller's dtype is another, BiasAdd, and a ViewCopy for a
+        strided tensor; else those of `PlanDraft.deliver`.
         """
         if not self._adds:
             super().deliver(source, output)

@@ -169,6 +169,9 @@ def refused(tmp_path: Path, folder: Path, case: Path) -> Iterator[dict[str, tupl
     report = old / "report.json"
     report.write_text(report.read_text(encoding="utf-8").replace('"version": 1', '"version": 0'), encoding="utf-8")
     (tmp_path / "empty").mkdir()
+    damaged = tmp_path / "damaged"
+    shutil.copytree(folder, damaged)
+    (damaged / "gradients.npz").write_bytes(b"PK\x03\x04" + bytes(300))  # a zip file that was cut
     (tmp_path / "other.yaml").write_text("a: 1\n", encoding="utf-8")
     (tmp_path / "flat.yaml").write_text("grad_input: 3\n", encoding="utf-8")
     yield {
@@ -177,6 +180,8 @@ def refused(tmp_path: Path, folder: Path, case: Path) -> Iterator[dict[str, tupl
         "did you mean by_hand": ((folder, "by_hnd"), {}),
         "no report.json": ((folder, tmp_path / "empty"), {}),
         "a report of version 0": ((folder, old), {}),
+        "gradients.npz: damaged .npz file": ((folder, damaged), {}),
+        "no such file or folder, and no case": ((folder, "a" * 300), {}),
         "neither a case": ((folder, tmp_path / "other.yaml"), {}),
         "give its case with --case": ((folder, "ascend910a"), {}),
         "maps each kernel to fields": ((folder, tmp_path / "flat.yaml"), {"case": case}),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ascend_sim
-from ascend_sim.errors import ConfigError
+from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.studies.sweep.point import columns_of
 from ascend_sim.studies.sweep.run import sweep
@@ -89,6 +89,14 @@ def test_a_sweep_that_is_none(vary: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         sweep("by_hand", vary)
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.fast
+def test_a_file_of_values_that_is_not_there() -> None:
+    case = load_case("by_hand").with_file("none.npz")
+    assert sweep(case, {"batch": [1]}).rows[0]["status"] == 0  # timing reads no values
+    with pytest.raises(SimError, match=r"^none.npz: No such file or directory; a .npz file of tensors is needed$"):
+        sweep(case, {"batch": [1]}, mode="full")
 
 
 @pytest.mark.fast

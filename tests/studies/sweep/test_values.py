@@ -58,6 +58,8 @@ def test_values(text: str, values: list[Any]) -> None:
         ("batch={a: 1}", "a value is missing"),
         ("batch=1:2:3:4", "is not a range of numbers"),
         ("batch=1:x", "is not a range of numbers"),
+        (f"batch=1:{'9' * 5000}", "is not a range of numbers"),
+        (f"batch=1.0:{'9' * 400}:*2.0", "is not a range of numbers"),
         ("batch=010", "numbers are plain decimal"),
         ("batch=1,0x10", "numbers are plain decimal"),
         ("batch=1_0", "numbers are plain decimal"),

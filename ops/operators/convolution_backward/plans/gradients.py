@@ -48,7 +48,9 @@ class Gradients(PlanDraft, ABC):
     """
 
     lifted: bool
-    """True if the call takes the library's 3-D path, which converts only the inputs that a wanted gradient needs."""
+    """True if the call takes the library's 3-D path, which converts nothing for the bias gradient alone, and not `input` for
+    grad_input of a transposed call alone.
+    """
 
     @abstractmethod
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:

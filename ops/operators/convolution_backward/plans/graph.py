@@ -22,7 +22,7 @@ DATA = ("Conv3DBackpropInput", "Conv3DBackpropInputV2")
 
 
 def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-    """Return the plan of graph operator `op_type` for an accepted call that wants one gradient; dW is fp32.
+    """Return the plan of graph operator `op_type` for an accepted call that wants one gradient, dW in fp32.
 
     Raises SimError for an operator that the chip does not have, and in blocked layouts for a call that is not 3-D.
     """

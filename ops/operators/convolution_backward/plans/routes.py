@@ -110,7 +110,7 @@ def check_limits(call: ConvolutionCall, op_type: str) -> None:
 
 def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
     """Return (Dilation before the data kernel, Dilation after it), None for one that the call lacks; both None for 3-D,
-    bfloat16 and transposed calls, and for products without that route.
+    bfloat16 and `forward` calls, and for products without that route.
 
     One comes before for a stride above 2 of a kernel with several taps, one after for a 1x1 kernel with any stride above 1.
     """
@@ -158,7 +158,7 @@ def filter_as_1x1(call: ConvolutionCall) -> bool:
 
 
 def on_windows(p: ConvProblem) -> ConvProblem:
-    """Return the 1x1x1 problem on gradOutput's map whose input channels are all k_d * k_h * k_w pixels of each window.
+    """Return the 1x1x1 problem on gradOutput's map with c_in * k_d * k_h * k_w input channels: the pixels of each window.
 
     It is right where `filter_as_1x1` holds: the stride is the kernel; no padding, dilation or groups, which it would keep.
     """

@@ -50,7 +50,7 @@ class PlanDraft:
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
 
     def matters(self, name: str) -> bool:
-        """Return True if a result depends on the values of input `name`; an input that does not matter has the role
+        """Return True if a result may depend on the values of input `name`; an input that does not matter has the role
         "spare" in the plan.
 
         A bias, and gradOutput of a bias gradient, always matter; other inputs do unless every kernel plane lies in padding.
@@ -68,7 +68,7 @@ class PlanDraft:
         """Append the fills of an empty problem's results: gradients with zeros, the bias gradient with
         `bias_when_empty` (TBC: B * T_out).
 
-        Results without elements are left out. A strided result is filled in an intermediate and copied.
+        Results without elements are left out. A view of a part of its storage is filled in an intermediate and copied.
         """
         for output, tensor in self.call.outputs.items():
             if tensor.is_empty:
