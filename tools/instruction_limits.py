@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ascend_sim.isa.forms import GROUPS, Field, atomics, declared
-from ascend_sim.isa.not_simulated import not_simulated
+from instruction_parameters import methods_of, values_of
 
-METHODS = {
-    "DataCopy": "data_copy", "DataCopyPlanes": "data_copy_planes", "DataCopyNd2Nz": "data_copy_nd2nz",
-    "DataCopyDn2Nz": "data_copy_dn2nz", "Fill": "fill", "LoadData2D": "load_data_2d", "LoadData3D": "load_data_3d",
-    "Mmad": "mmad", "LoadBias": "load_bias", "Fixpipe": "fixpipe", "FixpipeNd": "fixpipe_nd", "FixpipeDn": "fixpipe_dn",
-    "L0cToUb": "l0c_to_ub", "VectorCopy": "copy", "DataCopyPadded": "emit", "Elementwise": "add` and others, `emit",
-    "VectorBinary": "emit", "FixpipeToL1": "emit",
-}  # fmt: skip
-"""The method that makes each effect."""
+from ascend_sim.isa.forms import GROUPS, Field, Form, atomics, declared
+from ascend_sim.isa.not_simulated import not_simulated
 
 
 def limits(arch: str) -> Iterator[str]:
@@ -29,7 +22,7 @@ def limits(arch: str) -> Iterator[str]:
         aligned = ", ".join(f"{operand} {unit}" for operand, unit in form.aligned.items())
         sources = dict.fromkeys([form.source, *(one.source for one in (*form.fields, *form.rules))])
         cells = (
-            f"`{form.name}`", ", ".join(form.routes), f"`{METHODS[form.way.kind.__name__]}`", held(form.fields),
+            f"`{form.name}`", ", ".join(form.routes), writers(form, arch), held(form.fields),
             held(form.fixed), "<br>".join(also) or "-", aligned or "-", "<br>".join(sources),
         )  # fmt: skip
         yield f"| {' | '.join(cells)} |"
@@ -44,9 +37,10 @@ def held(fields: Iterable[Field]) -> str:
     return "<br>".join(f"{one.name} {values_of(one)}" for one in fields) or "-"
 
 
-def values_of(field: Field) -> str:
-    """Lowest and highest value of a field, and its unit."""
-    return f"{field.low:,} to {field.high:,} {field.unit}"
+def writers(form: Form, arch: str) -> str:
+    """The first methods that write a form, those of the chip's own instructions before those that take tensors."""
+    names = methods_of(form, arch)
+    return ", ".join(f"`{name}`" for name in names[:3]) + " and others" * (len(names) > 3)
 
 
 def left_out() -> Iterator[str]:

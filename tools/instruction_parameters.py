@@ -19,14 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from instruction_limits import values_of
-from instruction_reference import CHIPS
-from instruction_samples import PROBES, Demo
+from instruction_samples import CHIPS, PROBES, SECTIONS, Demo
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms import GROUPS, Field, Form, declared
+from ascend_sim.isa.forms.form import Way
 from ascend_sim.isa.not_simulated import refuse_not_simulated
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -154,6 +153,11 @@ class ProbedCall:
         return None
 
 
+def values_of(field: Field) -> str:
+    """Return the lowest and highest value of a field, and its unit."""
+    return f"{field.low:,} to {field.high:,} {field.unit}"
+
+
 class Meaning(NamedTuple):
     """A sum of leaves, each times a factor, and a constant; without `factors` any other function of the leaves."""
 
@@ -263,6 +267,24 @@ def reached(method: str) -> tuple[Reached, ...]:
                         words = f"items of {', '.join(map(str, allowed))} bytes" if name == "itemsize" else ", ".join(allowed)
                         found.append(Reached(*where, meaning, "", words, place))
     return tuple(found)
+
+
+@cache
+def writes() -> dict[tuple[str, str, Way], list[str]]:
+    """Return the methods that write each form, by its name, architecture and way; `emit` comes last."""
+    found: dict[tuple[str, str, Way], list[str]] = defaultdict(list)
+    samples = [*PROBES, *(one for title, some in SECTIONS.items() if title.startswith("Vectors: ") for one in some)]
+    for sample in sorted(samples, key=lambda one: one.method == "emit"):
+        for chip in map(load_chip, CHIPS):
+            for form in ProbedCall(sample, chip).forms():
+                methods = found[form.name, chip.identity.arch, form.way]
+                methods += [sample.method] * (sample.method not in methods)
+    return found
+
+
+def methods_of(form: Form, arch: str) -> list[str]:
+    """Return the methods that write a form on an architecture."""
+    return writes()[form.name, arch, form.way]
 
 
 def simulated(chip: ChipSpec, method: str, dtypes: tuple[str, ...]) -> list[str]:

@@ -18,7 +18,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from instruction_limits import left_out, limits
-from instruction_samples import SECTIONS, Demo, signature
+from instruction_samples import CHIPS, SECTIONS, Demo, signature
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.section import Section
@@ -30,7 +30,6 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.regions import Region
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
-CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 CORES = ("AIC", "AI_CORE", "AIV")
 MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""

@@ -26,6 +26,7 @@ from ascend_sim.kernel.operands import (
 )
 from ascend_sim.kernel.tensor import Tensor
 
+CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 DTYPES = ("float32", "float16", "int32", "int16", "uint16")
 
 
@@ -287,6 +288,7 @@ PROBES: list[Demo] = [
     *(copied(*path.split("->"), 96, 4, 128, 96) for path in ("GM->UB", "GM->L1")),
     copied("UB", "GM", 96, 4, 96, 128),
     copied("GM", "L0A", 512, 4, 1024, 1024),
+    copied("UB", "L0C"),
     *(planes(*path.split("->"), held) for path in ("GM->UB", "UB->GM", "GM->L1") for held in (32, 64)),
     Demo("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 32, 32, 2, 128, 64)),
     Demo(
@@ -295,13 +297,8 @@ PROBES: list[Demo] = [
     ),
     Demo("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192)),
     Demo("fill", lambda k, gm, dtype: k.fill("L0A", 0, 8192)),
+    Demo("fill", lambda k, gm, dtype: k.fill("UB", 0, 8192)),
     Demo("copy", lambda k, gm, dtype: k.copy(*(LocalTensor(at, (8, 64), dtype, 1024) for at in (0, 8192)))),
-    Demo("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(LocalTensor(0, (32, 16), dtype, 256), gm[:32, :16])),
-    Demo("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm[:32, :16], LocalTensor(0, (32, 16), dtype, 256))),
-    Demo("gm_to_l1", lambda k, gm, dtype: k.gm_to_l1(0, gm[:32, :48], held=128)),
-    Demo("l1_to_l0a", lambda k, gm, dtype: k.l1_to_l0a(0, 0, 32, 32, dtype, held=128, row=16, column=16)),
-    Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 32, 32, dtype, held=128, row=16, column=16)),
-    Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 32, 32, dtype, held=32, transpose=True)),
     *(loaded(*one) for one in ((2, 1), (2, 4), (1, 4))),
     *(patch(columns) for columns in (Span(144, 144), ColumnRuns(0, 16, 2, 3, 64))),
     *(Demo("mmad", lambda k, gm, dtype, m=m: k.mmad(0, 0, 0, m, 64, 64, dtype, False)) for m in (64, 1)),
@@ -309,8 +306,14 @@ PROBES: list[Demo] = [
     Demo("fixpipe", lambda k, gm, dtype: k.fixpipe(gm.address, 0, 64, 2048, 128, "float32", 8, 2048)),
     Demo("fixpipe_nd", lambda k, gm, dtype: k.fixpipe_nd(gm.address, 0, 32, 32, 64, dtype, 128)),
     *(drained(*one) for one in ((1, 128, 2), (32, 2, 128), (32, 128, 8192))),
-    Demo("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm[:32, :48], 0)),
     Demo("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 32, 4, 64, dtype)),
+    Demo("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(LocalTensor(0, (32, 16), dtype, 256), gm[:32, :16])),
+    Demo("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm[:32, :16], LocalTensor(0, (32, 16), dtype, 256))),
+    Demo("gm_to_l1", lambda k, gm, dtype: k.gm_to_l1(0, gm[:32, :48], held=128)),
+    Demo("l1_to_l0a", lambda k, gm, dtype: k.l1_to_l0a(0, 0, 32, 32, dtype, held=128, row=16, column=16)),
+    Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 32, 32, dtype, held=128, row=16, column=16)),
+    Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 32, 32, dtype, held=32, transpose=True)),
+    Demo("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm[:32, :48], 0)),
     emitted(DataCopyPadded("GM", "UB", 24, 4, 128, 128, left=4, right=2, itemsize=2)),
     emitted(FixpipeToL1(32, 64, 64, "float16", 16, 2048)),
     emitted(VectorUnary("abs", "float16", 128, 1, 0, 0, None, (32, 32))),
