@@ -27,7 +27,7 @@ def limits(arch: str) -> Iterator[str]:
         )  # fmt: skip
         yield f"| {' | '.join(cells)} |"
     for one in (one for one in atomics() if arch in one.architectures):
-        added = f"{', '.join(one.dtypes)} | - | - | - | {one.source} |"
+        added = f"{', '.join(one.dtypes)} | - | - | dst an element | {one.source}<br>API DataCopy, constraints |"
         ways = "`atomic_add=`, `keep=`" if "max" in one.operations else "`atomic_add=`"
         yield f"| atomic {', '.join(one.operations)} | {', '.join(one.origins)} to GM | {ways} | {added}"
 

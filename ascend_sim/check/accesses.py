@@ -18,7 +18,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES
 from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.forms import reach
+from ascend_sim.isa.forms import format_added, reach
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.touches import operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
@@ -92,8 +92,7 @@ def _added(one: Instruction) -> str:
     """
     if not one.atomic:
         return ""
-    told = getattr(one, "atomic_add", True)
-    return getattr(one, "keep", "") + (told if isinstance(told, str) else str(getattr(one, "dtype", "some")))
+    return getattr(one, "keep", "") + (format_added(one) or "some")
 
 
 @mutable
@@ -103,7 +102,7 @@ class Accesses:
     A footprint is the accesses of one pipe of one program to the same bytes, all reads or all writes, of one atomic operation
     or none. Per access: `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form`
     (number of its shape), `start` (bytes), `writes`, `atomic` (number of atomic operation and format, or 0), and `first`, the
-    index of its first access.
+    index of its first access. `held` has the row at which each access begins; None where that is its own row.
     """
 
     space: str
@@ -116,6 +115,12 @@ class Accesses:
     writes: NDArray[np.bool_]
     atomic: Rows
     first: Ints
+    held: Rows | None = None
+
+    @property
+    def begin(self) -> Rows:
+        """Return the row at which each access begins: before it, others' accesses must be over or come after it."""
+        return self.row if self.held is None else self.held
 
     @property
     def counts(self) -> Ints:

@@ -94,7 +94,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             advice = _limit(subject, space)
         else:
             title, name = f"misaligned access of size {size}", "misaligned access"
-            advice = f"addresses on {space} are multiples of {multiple} bytes (chip file, alignment)"
+            advice = f"this instruction's addresses on {space} are multiples of {multiple} bytes"
         yield CheckFinding.of(
             "memcheck",
             name,

@@ -93,7 +93,7 @@ class Questions:
         That is all up to `place`, the place in its pipe of the access of `other` that must be over.
         """
         program = self.a.owner[footprint] // WIDTH
-        return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
+        return program, clocks.event[clocks.offset[program] + self.a.begin[access]], self.a.owner[other], place + 1
 
     def racing(self, clocks: Clocks) -> Ints:
         """Return the sorted numbers of all accesses that are in no order with some access of the pair's other footprint."""
@@ -143,7 +143,7 @@ def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Cloc
 
     A load of the scalar unit is over before anything behind it in its program is issued.
     """
-    known = clocks.known(a.owner[footprint] // WIDTH, a.row[access], a.owner[other])
+    known = clocks.known(a.owner[footprint] // WIDTH, a.begin[access], a.owner[other])
     loads = np.flatnonzero((a.owner[other] % WIDTH == PIPE_INDEX["S"]) & ~a.writes[other])
     loads = loads[a.owner[footprint[loads]] // WIDTH == a.owner[other[loads]] // WIDTH]
     if not len(loads):

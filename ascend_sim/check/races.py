@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.check.accesses import APART, Accesses
-from ascend_sim.check.cached_lines import lost_stores
+from ascend_sim.check.cached_lines import stale_lines
 from ascend_sim.check.clocks import Bits, Clocks
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.questions import nearest
@@ -126,12 +126,12 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 def find_races(subject: Subject) -> list[CheckFinding]:
     """Return the races of a task as findings, one for each pair of source lines, space, kind, and same or other program; then
-    its scalar stores that the data cache loses or shows too late (`lost_stores`).
+    those of its scalar accesses with the time that the data cache holds their lines (`stale_lines`).
     """
     found = [one for space, a in subject.accesses.items() for one in _race_findings(subject, a, subject.disorder[space])]
-    cached = f"the data cache writes lines of {subject.chip.scalar.data_cache_line_bytes} bytes back whole: clean_data_cache "
-    cached += "behind the store, then the flag; or store in another line"
-    return found + [one for lost in lost_stores(subject) for one in _race_findings(subject, *lost, cached)]
+    cached = f"the data cache holds lines of {subject.chip.scalar.data_cache_line_bytes} bytes and writes them back whole: "
+    cached += "clean_data_cache between the scalar access and the other one, beside the flag; or use another line"
+    return found + [one for stale in stale_lines(subject) for one in _race_findings(subject, *stale, cached)]
 
 
 def _race_findings(subject: Subject, a: Accesses, disorder: Disorder, advice: str = "") -> Iterator[CheckFinding]:
@@ -195,7 +195,7 @@ def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: boo
     which = which.ravel()
     first, end = np.searchsorted(owners[0], group), np.searchsorted(owners[0], group, side="right")
     one, other = np.repeat(np.arange(len(access)), end - first), ranges(first, end - first)
-    known = clocks.known(a.program(access[one]), a.row[access[one]], owners[1][other])
+    known = clocks.known(a.program(access[one]), a.begin[access[one]], owners[1][other])
     if after:
         most = np.zeros(owners.shape[1], np.int64)
         np.maximum.at(most, other, known)
@@ -240,12 +240,16 @@ def _race(subject: Subject, a: Accesses, early: int, late: int, count: int, advi
         )
         for i in (early, late)
     )
+    fetches = {subject.place(int(a.program(i)), int(a.begin[i])).short(): None for i in (early, late) if a.begin[i] != a.row[i]}
     return CheckFinding.of(
         "racecheck",
         kind,
         subject.task.name,
         f"Potential {kind} hazard detected at {space} in {subject.task.name}:",
-        details=(f"at {spot}, bytes up to {high - shift:#x}",),
+        details=(
+            f"at {spot}, bytes up to {high - shift:#x}",
+            *(f"the data cache has held the line since {fetch}" for fetch in fetches),
+        ),
         places=places,
         space=space,
         size=high - low,

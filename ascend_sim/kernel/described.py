@@ -15,7 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.cube import Mmad
-from ascend_sim.isa.forms import Form, form_of
+from ascend_sim.isa.forms import Form, form_of, format_added
 from ascend_sim.isa.sync import WaitUnitFlag
 from ascend_sim.isa.vector.base import VectorInstruction
 from ascend_sim.isa.vector.mask_register import (
@@ -30,6 +30,7 @@ from ascend_sim.kernel.stamp import like
 from ascend_sim.kernel.touches import OPERAND_COLUMN, Touched, moves_nothing, touched
 from ascend_sim.memory.gm import OFFSET_MASK
 from ascend_sim.memory.regions import Region
+from ascend_sim.numerics.integers import storage
 
 Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
@@ -127,6 +128,8 @@ def _limits_of(instruction: Instruction, form: Form | None, regions: Sequence[Re
             found[region.operand] = [max(found[region.operand][0], region.extent), capacity, chip.alignment.unit(region.space)]
     for name, least in chain(instruction.aligned().items(), form.aligned.items() if form is not None else ()):
         found[name][2] = least
+    if instruction.atomic and (dtype := format_added(instruction)):  # an address of whole elements (asc-devkit, DataCopy)
+        found["dst"][2] = max(found["dst"][2], storage(dtype).itemsize)
     return [*found.values()]
 
 

@@ -266,6 +266,9 @@ def test_a_tensor_that_the_task_lacks() -> None:
         (lambda k: k.mmad(512, 0, 0, 16, 16, 16, "float16", False), 1024),
         (lambda k: k.fixpipe(gm_operand(0, 0), 32, 16, 16, 16, "float16", 16, 512), 64),
         (lambda k: k.fixpipe(gm_operand(0, 16), 0, 16, 16, 16, "float16", 16, 512), 32),
+        (lambda k: k.data_copy("L1", "GM", gm_operand(0, 2), 0, 32, atomic_add="float32"), 4),
+        (lambda k: k.data_copy("L1", "GM", gm_operand(0, 1), 0, 32, atomic_add="bfloat16", keep="max"), 2),
+        (lambda k: k.fixpipe_nd(gm_operand(0, 3), 0, 16, 16, 16, "int32", 64, atomic_add=True), 4),
     ],
 )
 def test_an_unaligned_address(write: Callable[[KernelBuilder], object], unit: int) -> None:
@@ -279,6 +282,18 @@ def test_a_place_beyond_its_buffer_is_told_without_its_unit_where_it_is_aligned(
 
 def test_gm_takes_any_address() -> None:
     made(lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, 13), 32))
+    made(lambda k: k.data_copy("L1", "GM", gm_operand(0, 13), 0, 32))
+    made(lambda k: k.data_copy("L1", "GM", gm_operand(0, 13), 0, 32, atomic_add="int8"))
+
+
+def test_rows_that_are_added_lie_whole_elements_apart() -> None:
+    """The same rows may be written plainly, and one row has no distance to another."""
+    for dtype, apart in (("float32", 66), ("float16", 65)):
+        copy = ("UB", "GM", 0, 0, 64)
+        made(lambda k, apart=apart, copy=copy: k.data_copy(*copy, 2, 64, apart), "AIV")
+        made(lambda k, apart=apart, dtype=dtype, copy=copy: k.data_copy(*copy, 1, 64, apart, dtype), "AIV")
+        with pytest.raises(SimError, match=f"rows {apart} bytes apart are not whole elements"):
+            made(lambda k, apart=apart, dtype=dtype, copy=copy: k.data_copy(*copy, 2, 64, apart, dtype), "AIV")
 
 
 def test_the_wrong_row_is_named() -> None:

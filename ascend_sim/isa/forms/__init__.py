@@ -31,6 +31,7 @@ __all__ = [
     "copies_whole_blocks",
     "declared",
     "form_of",
+    "format_added",
     "reach",
 ]
 
@@ -148,9 +149,7 @@ def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
 
     Operation, dtype and origin of an architecture without a declaration pass.
     """
-    arch, operation = chip.identity.arch, getattr(instruction, "keep", "add")
-    added = getattr(instruction, "atomic_add", "")
-    dtype = added if isinstance(added, str) else instruction.dtype
+    arch, operation, dtype = chip.identity.arch, getattr(instruction, "keep", "add"), format_added(instruction)
     origin, _, target = instruction.path().partition("->")
     what = f"{instruction.name} on {chip.name} ({arch}): atomic_{operation} of {dtype}"
     if target != "GM":
@@ -165,6 +164,16 @@ def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
                 raise SimError(f"{what} from {origin}; it is possible from {', '.join(one.origins)} ({one.source})")
     if (row := getattr(instruction, "row_bytes", 0)) % (size := np.dtype(dtype).itemsize):
         raise SimError(f"{what}: rows of {row} bytes are not whole elements of {size} bytes")
+    for region in instruction.writes():
+        for apart in (region.row_stride * (region.rows > 1), region.plane_stride * (region.planes > 1)):
+            if apart % size:
+                raise SimError(f"{what}: rows {apart} bytes apart are not whole elements of {size} bytes")
+
+
+def format_added(instruction: Any) -> str:
+    """Return the format in which an atomic instruction changes the numbers of GM; "" if it does not say, as a recorded one."""
+    added = getattr(instruction, "atomic_add", "")
+    return added if isinstance(added, str) else str(getattr(instruction, "dtype", ""))
 
 
 def _groups(kind: type[Instruction]) -> tuple[str, ...]:

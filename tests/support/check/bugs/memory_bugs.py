@@ -100,6 +100,16 @@ def unaligned_place_in_ub(k, a, b, *, bug, off):
     k.data_copy("UB", "GM", b.address, held + (off if bug else 0), 4 * N)
 
 
+@planted("misaligned access GM", x(N), out(N))
+def number_added_inside_another(k, a, b, *, bug):
+    held = k.local_tensor(N, "float32", "held")
+    k.gm_to_ub(held, a)
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b, held)
+    k.pipe_barrier("MTE3")
+    k.data_copy("UB", "GM", b.address + (2 if bug else 4), held.address, 32, atomic_add="float32")
+
+
 @planted("unused memory GM", x(N), x(N), out(N))
 def tensor_that_nobody_reads(k, a, more, b, *, bug):
     held, other = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "other")

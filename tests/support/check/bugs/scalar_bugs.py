@@ -68,3 +68,29 @@ def row_beside_a_store(k, a, b, *, bug, whole=False):
         k.clean_data_cache(None if whole else b[:1])
     order(k, "S", "MTE3")
     k.ub_to_gm(b[1:], row_of(k, a))
+
+
+@planted("WAW GM", x(N), x(N), chips=CLEANS)
+@planted("WAW GM", x(N), x(N), chips=CLEANS, whole=True)
+def row_behind_a_load(k, a, b, *, bug, whole=False):
+    """The load fetches a line that the store writes back, with what stood there before the row was written."""
+    k.scalar_load(b[1:2])
+    k.ub_to_gm(b, row_of(k, a))
+    order(k, "MTE3", "S")
+    if not bug:
+        k.clean_data_cache(None if whole else b[:1])
+    k.scalar_store(b[:1], 1)
+    k.clean_data_cache(b[:1])
+
+
+@planted("RAW GM", x(N), x(N), chips=CLEANS)
+@planted("RAW GM", x(N), x(N), chips=CLEANS, stored=True)
+def load_of_a_line_that_stays_in_the_cache(k, a, b, *, bug, stored=False):
+    """The second load reads what stood there before the row was written, though a flag orders both."""
+    k.scalar_load(b[1:2])
+    k.ub_to_gm(b, row_of(k, a))
+    order(k, "MTE3", "S")
+    k.clean_data_cache(b[LINE : LINE + 1] if bug else b[LINE - 1 : LINE])
+    if stored:
+        k.scalar_store(b[2 * LINE : 2 * LINE + 1], 1)
+    k.scalar_load(b[:1])
