@@ -19,7 +19,7 @@ from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.casting import encode
-from ascend_sim.numerics.integers import INTEGERS, storage, within_64_bits
+from ascend_sim.numerics.integers import INTEGERS, like_float64, storage
 
 SPACES = ("UB", "GM")
 """Spaces that the scalar unit can read and write."""
@@ -161,5 +161,5 @@ def bits_of_number(value: Any, dtype: str) -> int:
     format has instead. An integer format must hold it.
     """
     size = storage(dtype).itemsize
-    bits = int(value) if dtype in INTEGERS else int(encode(float(within_64_bits(value)), dtype))
+    bits = int(value) if dtype in INTEGERS else int(encode(like_float64(value), dtype))
     return int.from_bytes((bits % (1 << 8 * size)).to_bytes(8, "little"), "little", signed=True)

@@ -2,8 +2,7 @@
 
 Sources are float16, bfloat16, float32 and fp8 arrays (bfloat16 and fp8 widen to float32 exactly), hifloat8 codes announced by
 `source="hifloat8"`, float64, and integers as plain numbers (`integers` has the unit's own conversions). Every cast rounds once,
-with two exceptions: the hybrid mode takes a float64 as its nearest float32, and 64-bit integers beyond 2^53 become float64
-first. `reference` computes the same one value at a time.
+except that the hybrid mode takes a float64 as its nearest float32. `reference` computes the same one value at a time.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def cast(
         if how["e4m3_overflow"] == "given" and fmt.name == "float8_e4m3fn":
             result[np.abs(values) > fmt.max_finite] = np.nan
     else:
-        result = _in_chunks(lambda part: quiet_cast(_round_directed(part, fmt, mode), fmt.storage), values, fmt.storage)
+        result = _in_chunks(lambda part: quiet_cast(round_directed(part, fmt, mode), fmt.storage), values, fmt.storage)
     if saturate:
         result = _saturated(result, values, fmt)
     return result.reshape(given.shape)
@@ -120,7 +119,9 @@ def decode(codes: npt.ArrayLike, fmt: object) -> npt.NDArray[np.float32]:
 
 
 def as_values(x: npt.ArrayLike, source: object = None) -> Array:
-    """Return `x` as a float16, float32 or float64 array of equal values, itself if it is one; integers beyond 2^53 are rounded.
+    """Return `x` as a float16, float32 or float64 array of equal values, itself if it is one.
+
+    64-bit integers beyond 2^53 become float64 that every format rounds as it rounds the integers.
 
     Codes of hifloat8 need `source="hifloat8"`; integers and bool become float64, narrower formats float32. Raises SimError for
     other dtypes.
@@ -131,7 +132,7 @@ def as_values(x: npt.ArrayLike, source: object = None) -> Array:
     if values.dtype in (np.float16, np.float32, np.float64):
         return values
     if values.dtype.kind in "iub":
-        return values.astype(np.float64)
+        return _sticky_float64(values)
     if values.dtype.kind == "c" or values.dtype.kind in "OSUM":
         raise SimError(f"cast of {values.dtype} values: real numbers are needed")
     canonical(values.dtype)  # refuses what is not a format of these machines
@@ -175,7 +176,16 @@ def _sticky_float32(values: Array) -> npt.NDArray[np.float32]:
     return nearest
 
 
-def _round_directed(values: Array, fmt: Format, mode: str) -> npt.NDArray[np.float64]:
+def _sticky_float64(values: Array) -> npt.NDArray[np.float64]:
+    """Return integers as float64; beyond 2^53 one bit stands for the last 12, set unless all are 0."""
+    if values.dtype.itemsize < 8:
+        return values.astype(np.float64)
+    low = values & 0xFFF
+    large = (values >> 53 != 0) & (values >> 53 != -1) if values.dtype.kind == "i" else values >> 53 != 0
+    return np.where(large, values - low + 0x800 * (low != 0).astype(values.dtype), values).astype(np.float64)
+
+
+def round_directed(values: Array, fmt: Format, mode: str) -> npt.NDArray[np.float64]:
     """Return `values` rounded to values of `fmt` by floor, ceil, round (half away), trunc or odd, as exact float64.
 
     A mode that rounds toward zero stops at the largest finite value (IEEE 754; for the vector unit: inferred).

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
+from numbers import Rational
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.numerics.formats import numpy_dtype
+from ascend_sim.numerics.casting import as_values, cast, quiet_cast, round_directed
+from ascend_sim.numerics.formats import format_of, numpy_dtype
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 """Integer formats."""
@@ -31,45 +34,37 @@ def storage(dtype: str) -> np.dtype[Any]:
     return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
 
 
-def within_64_bits(value: Any) -> Any:
-    """Return a number as it is, but an int of magnitude 2^63 or more as a float: infinite beyond a float's range."""
-    if not isinstance(value, int) or abs(value) < 1 << 63:
-        return value
-    try:
+def like_float64(value: Any) -> float:
+    """Return a float that each format with fewer digits rounds as it rounds the number; infinite beyond a float's range.
+
+    An inexact one has an odd last bit, so it can neither look like a tie nor cross one.
+    """
+    if not isinstance(value, Rational):
         return float(value)
+    exact = Fraction(int(value.numerator), int(value.denominator))
+    try:
+        nearest = float(exact)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if exact > 0 else -math.inf
+    rest = exact - Fraction(nearest)
+    even = math.ldexp(math.frexp(nearest)[0], 53) % 2 == 0
+    return math.nextafter(nearest, math.copysign(math.inf, rest)) if rest and even else nearest
 
 
 def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Return integers converted to float16 or float32, rounded once: to nearest, ties to even, unless `rounding` is FLOOR,
-    CEIL, TRUNC or ROUND (ties away from zero).
+    """Return integers converted to a float format, rounded once: to nearest, ties to even, unless `rounding` is FLOOR, CEIL,
+    TRUNC or ROUND (ties away from zero).
 
-    Only here float32 has rounding modes other than nearest. bfloat16 would be rounded twice; no chip converts integers to it.
+    Only here float32 has rounding modes other than nearest.
     """
-    wide = _wide(values)
-    nearest = wide.astype(numpy_dtype(target))
-    below = np.where(nearest > wide, np.nextafter(nearest, nearest.dtype.type(-np.inf)), nearest)
-    above = np.where(nearest < wide, np.nextafter(nearest, nearest.dtype.type(np.inf)), nearest)
-    inward, outward = np.where(wide < 0, above, below), np.where(wide < 0, below, above)
-    ties_away = np.where(np.abs(outward - wide) <= np.abs(wide - inward), outward, inward)
-    chosen = {"FLOOR": below, "CEIL": above, "TRUNC": inward, "ROUND": ties_away}
-    return np.asarray(chosen.get(rounding or "", nearest))
-
-
-def _wide(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return integers as float64 that compare with every float32 as the integers do: int64 beyond 2**53 keep their upper 52
-    bits, and half of the last one stands for all bits below.
-    """
-    if values.dtype != np.int64:
-        return values.astype(np.float64)
-    low = values & 0xFFF
-    return np.where(values + (1 << 53) >> 54 != 0, values - low + 0x800 * (low != 0), values).astype(np.float64)
+    if rounding in (None, "RINT", "NONE"):
+        return cast(values, target)
+    return quiet_cast(round_directed(as_values(values), format_of(target), rounding.lower()), numpy_dtype(target))
 
 
 def to_whole(values: NDArray[np.float32], rounding: str) -> NDArray[np.float32]:
     """Return float32 numbers rounded to whole ones by a cast mode of the vector unit but ODD; infinities and NaN stay."""
-    return np.asarray(_TO_WHOLE[rounding](values), np.float32)
+    return np.asarray(_TO_WHOLE[rounding](values.astype(np.float64)), np.float32)  # float32 would round + 0.5
 
 
 def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.base import Elementwise, whole_blocks
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
-from ascend_sim.numerics.integers import INTEGERS, storage, within_64_bits
+from ascend_sim.numerics.integers import INTEGERS, like_float64, storage
 
 Array = NDArray[Any]
 
@@ -249,19 +249,17 @@ def scalar_field(value: float) -> float:
 
 
 def immediate(dtype: str, value: float, what: str) -> Any:
-    """Return the scalar operand `value` as a number of `dtype`, rounded to a float format.
+    """Return the scalar operand `value` as a number of `dtype`, rounded once to a float format.
 
     Raises SimError, begun by `what`, for what is not a real number, and if an integer format cannot hold it.
     """
     held = storage(dtype)
     if not isinstance(value, Real | np.bool_):
         raise SimError(f"{what}: the scalar is {value!r}; a number is allowed")
-    value = within_64_bits(value)
     if dtype not in INTEGERS:
-        with np.errstate(over="ignore"):
-            return np.asarray(value).astype(held)[()]
+        return cast(like_float64(value), dtype)[()]
     limits = np.iinfo(held)
-    if not np.isfinite(value) or value != int(value) or not limits.min <= value <= limits.max:
+    if not limits.min <= value <= limits.max or value != int(value):
         allowed = f"whole numbers from {limits.min} to {limits.max}"
         raise SimError(f"{what}: scalar {value} does not fit {dtype}; allowed are {allowed}")
     return held.type(int(value))
