@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -129,6 +130,7 @@ class CommandGroup(TyperGroup):
                 sys.exit(error.exit_code)
             context = getattr(error, "ctx", None)
             text = " ".join(error.format_message().split()).rstrip(".")
+            text = _wrong_number(error, text) or text
             if context is not None:
                 option, shared = getattr(error, "option_name", None), context.find_root()
                 better = [_extra_arguments(context, text)]
@@ -169,6 +171,18 @@ def _extra_arguments(context: Any, text: str) -> str:
         return f"{text}: it lists them; ascend-sim {_RUNS[context.info_name]} {extra} runs one"
     options = [one.opts[0] for one in context.command.params if one.param_type_name == "option" and not one.is_flag]
     return f"{text}; it may belong behind an option: {', '.join(options[:8])}" if options else text
+
+
+def _wrong_number(error: Any, text: str) -> str:
+    """Return a better message for click's error `text` about an option that is no number, or beyond its limits; else ""."""
+    kind: Any = getattr(getattr(error, "param", None), "type", None)
+    told = re.fullmatch(r"Invalid value for '(.+)': (.+) is not (a valid|in the range) .*", text)
+    name = getattr(kind, "name", "").partition(" ")[0]
+    if told is None or name not in ("integer", "float"):
+        return ""
+    limits = {word: getattr(kind, side, None) for word, side in (("from", "min"), ("to", "max"))}
+    allowed = "".join(f" {word} {limit:g}" for word, limit in limits.items() if limit is not None)
+    return f"{told[1]} is {told[2]}; allowed is a {'whole ' if name == 'integer' else ''}number{allowed}"
 
 
 def _check_values(command: Any, words: Sequence[str]) -> None:

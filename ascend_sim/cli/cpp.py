@@ -251,9 +251,11 @@ def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:
             if not left:
                 raise SimError(f"--arg {text}: kernel {kernel.name} takes {len(known)} numbers ({', '.join(known) or 'none'})")
             name, value = left[0], text
-        elif name not in known:
-            raise SimError(f"--arg {text}: kernel {kernel.name} has no number {name}; it has {', '.join(known) or 'none'}")
-        found |= fields_of(f"{name}={value}")
+        given = fields_of(f"{name}={value}")
+        unknown = next((one for one in given if one not in known), None)
+        if unknown is not None:
+            raise SimError(f"--arg {text}: kernel {kernel.name} has no number {unknown}; it has {', '.join(known) or 'none'}")
+        found |= given
     missing = [one for one in known if one not in found]
     if missing:
         raise SimError(f"kernel {kernel.name}: no value for {missing[0]}; give --arg {missing[0]}=VALUE")

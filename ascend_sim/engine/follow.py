@@ -130,11 +130,13 @@ class Follower:
     def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
         """Follow the item back through `programs` and return the rows that it passed, to be observed.
 
-        Raises SimError if no instruction wrote it, or if `flow_of` refuses one on the way.
+        Raises SimError if no task has the tensor or no instruction wrote it, or if `flow_of` refuses one on the way.
         """
         self.provenance = Provenance(tasks, programs)
         name, offset, dtype = self._target
-        target = next(tensor for task in tasks for tensor in task.tensors if tensor.name == name)
+        tensors = {tensor.name: tensor for task in reversed(tasks) for tensor in reversed(task.tensors)}
+        if (target := tensors.get(name)) is None:
+            raise SimError(f"no tensor {name}; the run has {', '.join(sorted(tensors)) or 'none'}")
         output = self._trace(None, "GM", target.base + offset, dtype)
         if not isinstance(output, ItemStep):
             raise SimError(f"{name}: no instruction wrote the byte {offset}")

@@ -81,6 +81,11 @@ class Format:
         """Return True if `overflow_threshold` itself, a tie, overflows; False in e4m3fn, where the largest value is even."""
         return self.roundings[0] == "round" or not self.top_is_special
 
+    def overflows(self, magnitude: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Return True where a magnitude overflows when it is rounded to nearest; False for NaN."""
+        threshold = self.overflow_threshold
+        return np.greater_equal(magnitude, threshold) if self.overflows_at_threshold else np.greater(magnitude, threshold)
+
     @property
     def smallest(self) -> float:
         """Return the smallest positive value."""

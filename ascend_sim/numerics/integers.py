@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational
 from typing import Any
@@ -39,8 +38,10 @@ def like_float64(value: Any) -> float:
 
     An inexact one has an odd last bit, so it can neither look like a tie nor cross one.
     """
-    if not isinstance(value, Rational):
+    if not isinstance(value, Rational) or (isinstance(value, int) and abs(value) < 1 << 53):
         return float(value)
+    from fractions import Fraction  # such a number alone needs it
+
     exact = Fraction(int(value.numerator), int(value.denominator))
     try:
         nearest = float(exact)

@@ -166,8 +166,8 @@ def beyond_range(
         largest = min(fmt.max_finite for fmt in formats)
         left = np.where(size > largest, np.maximum(largest - (size - lost), 0.0), lost)
         return np.clip(sums, -largest, largest), left
-    threshold = min(fmt.overflow_threshold for fmt in formats)
-    gone = (size - lost >= threshold) | ((size + lost >= threshold) & infinite)
+    narrowest = min(formats, key=lambda fmt: fmt.overflow_threshold)
+    gone = narrowest.overflows(size - lost) | (narrowest.overflows(size + lost) & infinite)
     return np.where(gone, np.copysign(np.inf, sums), sums), np.where(gone, 0.0, lost)
 
 
@@ -245,7 +245,7 @@ def check_correct(
         else:
             bound = rigorous_bound(flat_weights[part], products, precision=precision, exact_terms=exact_terms)
             most = np.asarray(flat_weights[part], np.float64)
-        parts_overflow = (products > 1) & np.isfinite(most) & (most >= accumulator.overflow_threshold)
+        parts_overflow = (products > 1) & np.isfinite(most) & accumulator.overflows(most)
         if before is not None:
             bound = bound + before[part]
         values = quiet_cast(as_values(flat[part], "hifloat8" if codes else None), np.float64)
@@ -291,11 +291,11 @@ def _error_and_tolerance(
     accumulator = format_of("float32")
     size = np.abs(expected)
     tolerance = np.where(products > 0, bound, 0.0)
-    overflows = size + tolerance >= accumulator.overflow_threshold
+    overflows = accumulator.overflows(size + tolerance)
     for fmt in formats:
         # The value before this rounding may be as large as the reference plus all that was lost so far.
         reach = size + tolerance
-        overflows |= reach >= fmt.overflow_threshold
+        overflows |= fmt.overflows(reach)
         tolerance += np.where(reach > 0, half_ulp(reach, fmt), 0.0)
     finite = np.isfinite(expected)
     tolerance[finite & ~np.isfinite(tolerance)] = np.nan  # sums that are not finite bound nothing

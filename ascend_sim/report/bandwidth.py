@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.engine.lines import footprint
+from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import TRANSFER
+from ascend_sim.kernel.touches import OPERAND_COLUMN
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.runtime import Recording
 
@@ -22,8 +26,7 @@ def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDAr
 
     Begin and end are in cycles; a level without transfers has empty arrays.
     """
-    chip = recording.chip
-    line = chip.memory.l2_line_bytes
+    line = recording.chip.memory.l2_line_bytes
     parts: dict[str, list[tuple[NDArray[Any], ...]]] = {level: [] for level in LEVELS}
     for run in recording.timeline.of(task):
         table = run.program.table
@@ -34,7 +37,7 @@ def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDAr
         reads = np.array([one == "read" for one in access], np.bool_)[argument]
         begin, end = run.start[rows], run.end[rows]
         useful = size[argument]
-        touched = (run.l2_hits[rows] + run.l2_misses[rows]) * line
+        touched = _lines(recording, run, rows) * line
         for level, count in zip(
             LEVELS, (np.where(reads, useful, 0), np.where(reads, 0, useful), touched, run.hbm_bytes[rows]), strict=True
         ):
@@ -44,6 +47,20 @@ def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDAr
         level: tuple(np.concatenate([one[place] for one in found]) if found else np.zeros(0, np.int64) for place in range(3))  # type: ignore[misc]
         for level, found in parts.items()
     }
+
+
+def _lines(recording: Recording, run: ProgramRun, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the lines of the L2 that each of the transfers `rows` touches, those that bypass the cache too."""
+    table, line = run.program.table, recording.chip.memory.l2_line_bytes
+    bases = np.array([tensor.base for tensor in recording.tasks[run.task].tensors], np.int64)
+    columns = np.array([OPERAND_COLUMN[one.region.operand] if one is not None else 0 for one in table.accesses], np.int64)
+    argument = run.program.rows[rows, 0]
+    operand = run.program.rows[rows, columns[argument]]
+    phase = (bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)) % line
+    kinds, which = np.unique(argument * line + phase, return_inverse=True)
+    found = [(table.accesses[kind // line], kind % line) for kind in kinds.tolist()]
+    counts = [len(footprint(access.region, offset, line).lines) if access is not None else 0 for access, offset in found]
+    return np.array(counts, np.int64)[which]
 
 
 def rate(begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDArray[np.float64]) -> NDArray[np.float64]:

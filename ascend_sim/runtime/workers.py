@@ -24,6 +24,7 @@ from ascend_sim.engine.choice import chosen_engine, leave_the_word_to_another
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import SimError
 from ascend_sim.host import beyond, held_memory, memory_limit
+from ascend_sim.memory.sizes import whole_number
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -75,8 +76,7 @@ def spread_as_done(
     `function`, items and results must pickle, and a script that calls this must guard its own start (`if __name__ ==
     "__main__"`). Raises SimError for fewer than 1 jobs, and WorkerDied when a worker process dies.
     """
-    if jobs < 1:
-        raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
+    whole_number(jobs, "jobs", 1)
     numbered: Iterator[tuple[int, Item]] = enumerate(items)
     if jobs == 1 and until is None:
         for number, item in numbered:

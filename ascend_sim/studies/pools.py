@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.memory.sizes import whole_number
 from ascend_sim.runtime.workers import WorkerDied, apart, begin_worker, forget_typed_in_main, interrupts_held
 from ascend_sim.studies.store import code_digest
 
@@ -69,8 +70,7 @@ class Processes(Pool):
     jobs: int
 
     def __post_init__(self) -> None:
-        if self.jobs < 1:
-            raise SimError(f"jobs is {self.jobs}; allowed is a whole number from 1")
+        whole_number(self.jobs, "jobs", 1)
 
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
         if self.jobs == 1:

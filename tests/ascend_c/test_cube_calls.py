@@ -159,3 +159,22 @@ def test_a_refusal_names_the_line(calls: Any, number: int) -> None:
     with pytest.raises(SimError) as caught:
         asim.launch(calls, 1, a, b, c, np.zeros(48, np.uint64), which=len(CALLS) + number)
     assert said in str(caught.value) and f".cpp:{lines[number]}: " in str(caught.value)
+
+
+def test_a_queue_in_the_fixpipe_buffer_keeps_order_by_barriers(tmp_path: Any) -> None:
+    """Its events join the pipe FIX with itself: each set and each wait of one is a barrier (words.json, FIX_FIX)."""
+    text = f"""{LOCAL}extern "C" __global__ __aicore__ void kernel(GM_ADDR d) {{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GlobalTensor<uint64_t> dg; dg.SetGlobalBuffer((__gm__ uint64_t *)d);
+    auto line = local<uint64_t>(TPosition::C1, 0); DataCopy(line, dg, 16); STEP(MTE2_FIX, 0)
+    TPipe pipe; TQue<TPosition::C2PIPE2GM, 1> queue; pipe.InitBuffer(queue, 1, 128);
+    for (int turn = 0; turn < 2; turn++) {{
+        auto taken = queue.AllocTensor<uint64_t>(); DataCopy(taken, line, DataCopyParams(1, 1, 0, 0)); queue.EnQue(taken);
+        auto held = queue.DeQue<uint64_t>(); queue.FreeTensor(held);
+    }}
+}}"""
+    kernel, scales = made(tmp_path, text), np.zeros(16, np.uint64)
+    run = asim.launch(kernel, 1, scales)
+    names = [row.instruction.name for row in run.timeline.programs[0].program]
+    assert not run.findings and not asim.check_kernel(kernel, 1, scales).findings
+    assert names.count("pipe_barrier") == 2 * 3 + 2 + 1  # EnQue, DeQue and FreeTensor, two waits for the buffer; the end's own

@@ -55,7 +55,7 @@ ELEMENTS, WORDS = 4 * LINE, ("load", "store", "clean", "clean all", "row", "fetc
 
 
 def steps_at(random: np.random.Generator) -> list[tuple[str, int, int]]:
-    """Some instructions as (word, first element, count): rows are moved in blocks of 8 elements."""
+    """Return random instructions as (word, first element, count): rows are moved in blocks of 8 elements."""
     steps = []
     for word in random.choice(WORDS, int(random.integers(2, 9)), p=(0.25, 0.25, 0.1, 0.05, 0.25, 0.1)).tolist():
         first, count = int(random.integers(ELEMENTS)), 1
@@ -67,7 +67,7 @@ def steps_at(random: np.random.Generator) -> list[tuple[str, int, int]]:
 
 @asim.kernel_function(core="AIV")
 def in_order(k: asim.Kernel, y: asim.Tensor, *, steps: tuple[tuple[str, int, int], ...]) -> None:
-    """The steps, each behind a barrier of all pipes: nothing races but what the cache holds."""
+    """Run the steps, each behind a barrier of all pipes: nothing races but what the cache holds."""
     held = k.local_tensor(8, "float32", "held")
     k.gm_to_ub(held, y[:8])
     for word, first, count in steps:
@@ -87,7 +87,7 @@ def in_order(k: asim.Kernel, y: asim.Tensor, *, steps: tuple[tuple[str, int, int
 
 
 def wrong_of(steps: list[tuple[str, int, int]]) -> set[str]:
-    """What a cache of lines does wrong, by the number of the last step that wrote each element of it and of GM."""
+    """Return the labels of a cache's mistakes, by the number of the last step that wrote each element of it and of GM."""
     gm, lines, wrong = [-1] * ELEMENTS, {}, set()
 
     def write_back(number: int) -> None:

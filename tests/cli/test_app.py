@@ -36,6 +36,20 @@ def test_as_a_program(case: Path, tmp_path: Path) -> None:
     assert names(tmp_path) == ["case.yaml"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--blocks", "many"], "--blocks is 'many'; allowed is a whole number from 1"),
+        (["--blocks", "0"], "--blocks is 0; allowed is a whole number from 1"),
+        (["--seed", "-3"], "--seed is -3; allowed is a whole number from 0"),
+    ],
+)
+def test_a_wrong_number_is_told_with_what_is_allowed(arguments: list[str], said: str) -> None:
+    ran = run("kernel", "mine.py", *arguments)
+    assert ran.code == 2 and f"ascend-sim: {said}; " in ran.err
+    assert "--within is 200.0; allowed is a number from 0 to 100;" in run("tile", "by_hand", "--within", "200").err
+
+
 @pytest.mark.fast
 def test_help_groups_commands_and_shows_the_usual_options_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")

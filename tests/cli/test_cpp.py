@@ -263,6 +263,11 @@ def test_bad_input_is_one_line(file: Path, arguments: tuple[str, ...]) -> None:
         assert code == 2 and REFUSED[arguments] in said and said.count("\n") == 1, said
 
 
+def test_every_name_of_an_arg_is_a_number_of_the_kernel(file: Path) -> None:
+    code, _, said = command("kernel", "scale.cpp", *map(str, OPTIONS), "--arg", "factor=1,no=2")
+    assert code == 2 and "--arg factor=1,no=2: kernel scale has no number no; it has factor, more" in said
+
+
 def test_a_file_beside_that_does_not_fit_is_told(file: Path) -> None:
     for text, said in (
         ("x = 1", "scale.py: no function arguments(rng)"),

@@ -287,7 +287,7 @@ def test_gm_takes_any_address() -> None:
 
 
 def test_rows_that_are_added_lie_whole_elements_apart() -> None:
-    """The same rows may be written plainly, and one row has no distance to another."""
+    """Rows written plainly may lie anywhere, and one row has no distance to another."""
     for dtype, apart in (("float32", 66), ("float16", 65)):
         copy = ("UB", "GM", 0, 0, 64)
         made(lambda k, apart=apart, copy=copy: k.data_copy(*copy, 2, 64, apart), "AIV")

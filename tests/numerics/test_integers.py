@@ -19,7 +19,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2")
 
 
 def exactly(value: Fraction | float, name: str, mode: str) -> float:
-    """A value in a format, in fractions: `reference.round_value`, and for float32 the modes that only integers have."""
+    """Round a value to a format in fractions: `reference.round_value`, and for float32 the modes that only integers have."""
     if name != "float32":
         return reference.round_value(value, name, mode)
     parts = reference.split(value, format_of(name))
@@ -28,9 +28,7 @@ def exactly(value: Fraction | float, name: str, mode: str) -> float:
 
 
 def beside_ties(name: str, bits: int) -> list[int]:
-    """Integers of up to `bits` bits beside the ties of a format: half a step and a last bit more or less, which a format
-    between both loses.
-    """
+    """Return integers of up to `bits` bits on and beside the ties of a format: a format between both may lose the last bit."""
     digits, found = format_of(name).mantissa_bits + 1, []
     for length in range(digits + 2, bits + 1):
         step = 1 << (length - digits)
@@ -77,7 +75,7 @@ FAR = [sign * Fraction(1, 2**bits) for sign in (1, -1) for bits in (20, 28, 40, 
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_a_scalar_operand_is_rounded_once(name: str) -> None:
-    """As a fraction, and as the nearest Python float, which is the number that was given."""
+    """It is given as a fraction, and as the nearest Python float, whose own value counts then."""
     for exact in operands(name):
         for given in (exact, float(exact)):
             wanted = reference.encode(given, name)

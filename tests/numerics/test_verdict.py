@@ -13,9 +13,11 @@ from ascend_sim.numerics import (
     decode,
     encode,
     half_ulp,
+    reference,
     rigorous_bound,
     rounded_bound,
 )
+from ascend_sim.numerics.formats import format_of
 from tests.support.sampling import sampled
 
 
@@ -121,6 +123,19 @@ def test_overflow_of_e4m3_is_nan():
     result = cast(np.array([np.nan, np.nan, np.nan, 448.0]), "float8_e4m3fn")
     verdict = check_correct(result, exact, exact**2, 1, ["float8_e4m3fn"])
     assert verdict.wrong == 3 and verdict.first_wrong == (1,)
+
+
+@pytest.mark.parametrize(("name", "overflowed"), [("float8_e4m3fn", np.nan), ("float8_e5m2", np.inf), ("float16", np.inf)])
+def test_a_tie_at_the_threshold_overflows_where_rounding_to_even_takes_it_out(name, overflowed):
+    """464 is a tie of e4m3fn between 448, which is even, and what would be 480; without products a sum has lost nothing."""
+    threshold = format_of(name).overflow_threshold
+    for exact in (threshold, np.nextafter(threshold, np.inf)):
+        rounded = reference.round_value(float(exact), name)
+        result = cast(np.array([overflowed]), name)
+        verdict = check_correct(
+            result, np.array([exact]), np.array([0.0]), 1, [name], sum_abs=np.array([0.0]), exact_terms=True
+        )
+        assert verdict.correct == (not np.isfinite(rounded))
 
 
 def test_not_finite_references():

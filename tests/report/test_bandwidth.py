@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ascend_sim as asim
 from ascend_sim.report.bandwidth import LEVELS, moved, rate, slices
 from ascend_sim.report.figures import bandwidth_figure, hbm_bytes
 from tests.support.report.calls import call
@@ -46,3 +47,22 @@ def test_the_bytes_are_those_of_the_kernel() -> None:
         limit = next(one.y[0] for one in figure.data if one.name.startswith("HBM at most"))
         assert limit == pytest.approx(result.recording.chip.hbm_bytes_per_cycle() * 1.8)
         assert max([0, *(max(one.y) for one in figure.data if one.name == "HBM")]) <= limit * 1.001
+
+
+@asim.kernel_function(core=("AIV", "AI_CORE"))
+def read_twice(k: asim.Kernel, x: asim.Tensor, *, first: int, size: int, apart: int) -> None:
+    for past in (True, False, True):
+        k.data_copy("GM", "UB", 0, x.address + first, size, 3, apart, size, l2_bypass=past)
+        k.pipe_barrier("MTE2")
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589", "ascend310p3"])
+@pytest.mark.parametrize(("first", "size", "apart"), [(0, 4096, 4096), (32, 1600, 2048), (480, 64, 96)])
+def test_the_l2_moves_every_line_that_holds_a_byte_also_past_it(chip: str, first: int, size: int, apart: int) -> None:
+    """The lines of the second read's tails bypass the cache on some chips, as all of the others do."""
+    x = np.zeros(4096, np.float32)
+    run = asim.launch(read_twice, 1, x, chip=chip, first=first, size=size, apart=apart, mode="timing")
+    (base,) = {tensor.base for task in run.recording.tasks for tensor in task.tensors}
+    line = run.recording.chip.memory.l2_line_bytes
+    lines = {(base + first + row * apart + byte) // line for row in range(3) for byte in range(size)}
+    assert moved(run.recording, 0)["L2"][2].tolist() == [len(lines) * line] * 3

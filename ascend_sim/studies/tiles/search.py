@@ -22,6 +22,7 @@ from typing import Any, Unpack
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.memory.sizes import whole_number
 from ascend_sim.ops.kernels.tilings import TILINGS, settable
 from ascend_sim.options.description import filled
 from ascend_sim.runtime.workers import spread_as_done
@@ -74,8 +75,7 @@ def search(
     come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises TilingError
     for fields that no tiling can have; SimError for fewer than 1 `jobs`, where no tiling of the grid fits, or without a result.
     """
-    if jobs < 1:
-        raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
+    whole_number(jobs, "jobs", 1)
     run = _Search(kernel, dict(fixed or {}), store or store_of(kernel), filled(LimitOptions, limits), progress)
     return run.outcome(jobs)
 

@@ -15,6 +15,12 @@ struct Queue {
     int first, count;
     bool fixed;  // events of depth 0 belong to the buffers
 };
+// Sets and waits of a queue. Events of a pipe with itself are barriers, which are the library's: checks do not call them redundant.
+inline void own_barrier(Site site, AscendC::HardEvent event) {
+    if (PIPES_OF_EVENT[(int)event][0] == PIPES_OF_EVENT[(int)event][1]) record(site, Word::own_barrier_);
+}
+inline void set_queue_flag(Site site, AscendC::HardEvent event, int id) { own_barrier(site, event), set_flag(site, event, id); }
+inline void wait_queue_flag(Site site, AscendC::HardEvent event, int id) { own_barrier(site, event), wait_flag(site, event, id); }
 // Bytes of a memory, from the request.
 inline int64_t bytes_of(AscendC::Hardware where) { return recorder.request.buffer_bytes[(int)where - 1]; }
 struct Pool {
@@ -38,7 +44,8 @@ struct Pool {
     }
     int take_queue_event(Site site, AscendC::HardEvent event) {  // of a queue: its row tells checks so
         int id = take_event(site, event);
-        record(site, Word::queue_event_, {0}, {PIPES_OF_EVENT[(int)event][0], PIPES_OF_EVENT[(int)event][1], id});
+        auto pair = PIPES_OF_EVENT[(int)event];
+        if (pair[0] != pair[1]) record(site, Word::queue_event_, {0}, {pair[0], pair[1], id});  // otherwise barriers stand for it
         return id;
     }
     void release_event(AscendC::HardEvent event, int id) { events[(int)event] &= ~(1 << id); }
@@ -62,7 +69,7 @@ struct Pool {
             for (int b = 0; b < queues[q].count; b++) {
                 QueueBuffer &buffer = buffers[queues[q].first + b];
                 if (buffer.free_event < 0) continue;
-                wait_flag(site, queues[q].free, buffer.free_event);
+                wait_queue_flag(site, queues[q].free, buffer.free_event);
                 release_event(queues[q].free, buffer.free_event);
                 buffer.free_event = -1;
             }
@@ -141,7 +148,7 @@ public:
             if (buffer.taken) continue;
             buffer.taken = true;
             if (buffer.free_event >= 0) {
-                asim::wait_flag(site, FREE, buffer.free_event);
+                asim::wait_queue_flag(site, FREE, buffer.free_event);
                 if (depth) {
                     asim::pool->release_event(FREE, buffer.free_event);
                     buffer.free_event = -1;
@@ -163,7 +170,7 @@ public:
         int index = index_of(site, "FreeTensor", tensor);
         asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
         if (depth) buffer.free_event = asim::pool->take_queue_event(site, FREE);
-        asim::set_flag(site, FREE, buffer.free_event);
+        asim::set_queue_flag(site, FREE, buffer.free_event);
         buffer.taken = false;
     }
     void FreeAllEvent(ASIM_SITE) {
@@ -171,7 +178,7 @@ public:
         for (int index = 0; index < count_; index++) {
             asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
             if (buffer.free_event < 0) continue;
-            asim::wait_flag(site, FREE, buffer.free_event);
+            asim::wait_queue_flag(site, FREE, buffer.free_event);
             asim::pool->release_event(FREE, buffer.free_event);
             buffer.free_event = -1;
         }
@@ -202,7 +209,7 @@ private:
             asim::refuse(site, "EnQue: the queue is full, its depth is %d; DeQue takes one out", depth ? depth : count_);
         asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
         if (depth) buffer.full_event = asim::pool->take_queue_event(site, event);
-        asim::set_flag(site, event, buffer.full_event);
+        asim::set_queue_flag(site, event, buffer.full_event);
         fifo_[(head_ + length_++) % MOST] = index;
         return true;
     }
@@ -212,7 +219,7 @@ private:
         asim::QueueBuffer &buffer = asim::pool->buffers[first_ + fifo_[head_]];
         head_ = (head_ + 1) % MOST;
         length_--;
-        asim::wait_flag(site, event, buffer.full_event);
+        asim::wait_queue_flag(site, event, buffer.full_event);
         if (depth) {
             asim::pool->release_event(event, buffer.full_event);
             buffer.full_event = -1;
@@ -320,7 +327,7 @@ private:
             if (fixed) {
                 buffer.full_event = pool_.take_queue_event(site, Queue::FULL);
                 buffer.free_event = pool_.take_queue_event(site, Queue::FREE);
-                asim::set_flag(site, Queue::FREE, buffer.free_event);
+                asim::set_queue_flag(site, Queue::FREE, buffer.free_event);
             }
         }
     }
