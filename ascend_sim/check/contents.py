@@ -88,7 +88,6 @@ class Contents:
     """
 
     roles: Mapping[str, str]
-    findings: list[CheckFinding] = field(default_factory=list)
     _units: dict[tuple[int, int, str], int] = field(default_factory=dict)
     _held: dict[tuple[int, int, str], _TouchedUnits] = field(default_factory=dict)
     _seen: dict[tuple[int, int, str], tuple[Allocation, str]] = field(default_factory=dict)

@@ -79,7 +79,9 @@ class Meetings:
         return {group: min((counts.get(i, 0) for i in self.setters(group)), default=0) for group, counts in self.total.items()}
 
     def missing(self, group: CrossCounter, turn: int) -> tuple[str, ...]:
-        """Return the cores, in words, that never raise a counter's turn `turn`; () if none, ("any core",) without setters."""
+        """Return the cores, in words, that never raise a counter's turn `turn` (from 0): () if all do, ("any core",) without
+        setters.
+        """
         if turn < self.turns.get(group, 0):
             return ()
         if (group, turn) not in self._missing:

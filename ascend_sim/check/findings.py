@@ -24,7 +24,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @frozen
 class FindingPlace:
-    """One instruction of a finding: core, pipe, row, source line if noted, and the cycle of its start if known."""
+    """One instruction of a finding: core, pipe, row, source line if noted, and the cycle of its start if known.
+
+    `address` is a byte of the buffer, or of GM, counted from its start.
+    """
 
     block: int
     core: str

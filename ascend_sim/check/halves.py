@@ -36,7 +36,7 @@ class _Runs:
         return _Runs(self.footprint[chosen], self.low[chosen], self.high[chosen])
 
     def clusters(self) -> Ints:
-        """Sort the ranges by first byte in place; return the index of each range that begins after all earlier ones."""
+        """Sort the ranges by first byte in place; return the index of each that begins where or after all earlier ones end."""
         order = np.lexsort((self.footprint, self.low))
         self.footprint, self.low, self.high = self.footprint[order], self.low[order], self.high[order]
         ends = np.maximum.accumulate(self.high)

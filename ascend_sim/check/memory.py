@@ -20,7 +20,7 @@ from ascend_sim.isa.vector.arithmetic import VectorBinary
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.touches import operand_values
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
 
 _PLACE = re.compile(r"\[\d+\]$")
 """A place of a queue."""
@@ -41,7 +41,9 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 
 
 class _WrongAddress(NamedTuple):
-    """Access of `size` bytes at a wrong address: its program, row and address, and the unit that must divide the address."""
+    """Access at a wrong address: its program and row, its bytes (`size`; of an access outside only those that lie outside), its
+    address in the buffer or tensor, and the unit that must divide that.
+    """
 
     program: int
     row: int
@@ -71,7 +73,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
                 known = (slot >= 0) & (slot < len(subject.task.tensors))
                 limit = sizes[np.where(known, slot, -1)]
                 start = np.where(known, slot << SLOT_SHIFT, 0)
-                low, high, address = low - start, high - start, address - start
+                low, high, address = low - start, high - start, np.where(known, address - start, address & OFFSET_MASK)
             else:
                 limit = np.full(len(row), subject.chip.buffers.get(space, 0), np.int64)  # type: ignore[call-overload]
             beyond = np.maximum(high - np.maximum(limit, low), 0) + np.maximum(np.minimum(0, high) - low, 0)
@@ -88,7 +90,9 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
     for (kind, space, writes, _), places in found.items():
         number, row_, size, at, multiple = places[0]
         access = "write" if writes else "read"
-        place = subject.place(number, row_, access, at)
+        tensor = _tensor(subject, number, row_, writes) if space == "GM" else None
+        byte = at + (0 if tensor is None else tensor.base)
+        place = subject.place(number, row_, access, byte)
         if kind == "outside":
             title, name = f"illegal {access} of size {size}", f"illegal {access}"
             advice = _limit(subject, space)
@@ -100,7 +104,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             name,
             subject.task.name,
             title,
-            details=(_spot(subject, space, number, row_, at, writes),),
+            details=(f"at {byte:#x} on {space} in {subject.task.name}" + (_offset(tensor, at) if space == "GM" else ""),),
             places=(place,),
             space=space,
             size=size,
@@ -265,29 +269,17 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
         )
 
 
-def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) -> int:
-    """Return the address operand with which row `row` of program `number` reads a space, or with `writes` writes it.
-
-    Returns 0 for a region without an operand.
-    """
+def _tensor(subject: Subject, number: int, row: int, writes: bool) -> Allocation | None:
+    """Return the tensor that row `row` of program `number` reads in GM, or with `writes` writes; None for none of the task."""
     view = subject.programs[number][row]
     regions = view.instruction.writes() if writes else view.instruction.reads()
-    operand = next(region.operand for region in regions if region.space == space)
-    return int(getattr(view, operand)) if operand else 0
+    slot = int(getattr(view, next(region.operand for region in regions if region.space == "GM"))) >> SLOT_SHIFT
+    return subject.task.tensors[slot] if 0 <= slot < len(subject.task.tensors) else None
 
 
-def _spot(subject: Subject, space: str, number: int, row: int, at: int, writes: bool) -> str:
-    """Return the place of an access in words for a finding; `number` is its program, `at` its byte in the buffer or tensor.
-
-    `writes`: the access is a write.
-    """
-    if space != "GM":
-        return f"at {at:#x} on {space} in {subject.task.name}"
-    slot = _operand(subject, number, row, space, writes) >> SLOT_SHIFT
-    if 0 <= slot < len(subject.task.tensors):
-        tensor = subject.task.tensors[slot]
-        return f"at {tensor.base + at:#x} on GM in {subject.task.name}, {tensor.name}+{at:#x} of {tensor.size:#x} bytes"
-    return f"at {at & OFFSET_MASK:#x} on GM in {subject.task.name}, in no tensor of it"
+def _offset(tensor: Allocation | None, at: int) -> str:
+    """Return the words for byte `at` of a tensor in GM behind an address: its name, the offset and its size."""
+    return ", in no tensor of it" if tensor is None else f", {tensor.name}+{at:#x} of {tensor.size:#x} bytes"
 
 
 def _limit(subject: Subject, space: str) -> str:

@@ -48,7 +48,7 @@ def shipped_texts() -> Sequence[str]:
 
 def is_path(name: str | Path) -> bool:
     """Return True if `name` is the path of a user's file (a Path, or a name that ends in .yaml or .yml)."""
-    return isinstance(name, Path) or name.endswith((".yaml", ".yml"))
+    return isinstance(name, Path) or str(name).endswith((".yaml", ".yml"))
 
 
 def read_layers(name: str | Path) -> list[ChipLayer]:
@@ -64,15 +64,16 @@ def read_layers(name: str | Path) -> list[ChipLayer]:
     while True:
         if is_path(name):
             path = here / name
-            identity, file = str(path.resolve()), str(path)
+            file = str(path)
         elif (name := str(name).lower()) in (shipped := shipped_files()):
-            identity = file = shipped[name]
+            file = shipped[name]
         else:
             raise ConfigError(f"{layers[-1].file}: extends: no shipped chip file {name!r}; there are {', '.join(shipped)}")
+        tree = _read(name, file)  # first, for what cannot be a file's path cannot be resolved
+        identity = str(path.resolve()) if is_path(name) else file
         if identity in seen:
             raise ConfigError(f"{layers[-1].file}: extends: loop {' -> '.join([*(one.file for one in layers), file])}")
         seen.append(identity)
-        tree = _read(name, file)
         parent = tree.pop("extends", None)
         layers.append(ChipLayer(file, _lift(tree, file, ())))
         if parent is None:

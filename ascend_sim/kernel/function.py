@@ -372,7 +372,7 @@ def kernel_function(*, core: str | Sequence[str], all_cores: bool = False) -> Ca
     no function, and for a function without `k`, with an option of `launch` as parameter, or whose call would run nothing (a
     generator, a coroutine).
     """
-    cores = (core,) if isinstance(core, str) else tuple(core)
+    cores = tuple(core) if isinstance(core, list | tuple) else (core,)
     unknown = [name for name in cores if name not in CORES]
     if unknown or not cores:
         raise SimError(f"kernel_function: core {unknown[0] if unknown else core!r}; allowed are {', '.join(CORES)}")

@@ -157,8 +157,8 @@ class Kernel(TracedLoops, TensorMoves):
 
         def emit(key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
             plain(key, dst, src0, src1)
-            index = self._index[key]
-            if self.table.pipes[index] == number and self.table.instructions[index].has_values:
+            index = self._index.get(key)  # None: an inspection noted that it was refused
+            if index is not None and self.table.pipes[index] == number and self.table.instructions[index].has_values:
                 if self.notes is not None:  # the barriers of a block are one decision, made where it begins
                     self.notes.fixed = opened
                 plain((PipeBarrier, pipe))

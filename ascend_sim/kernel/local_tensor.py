@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 
 from ascend_sim.errors import SimError
@@ -75,16 +76,13 @@ class LocalTensor:
         return self._rows(picked[0])._columns(across)
 
     def _rows(self, index: Index) -> LocalTensor:
-        if isinstance(index, int):
-            start, _, _ = self._range(slice(index, index + 1 or None), self.rows)
-            return LocalTensor(self.address + start * self.row_stride, (self.columns,), self.dtype)
         start, count, step = self._range(index, self.rows)
         at = self.address + start * self.row_stride
+        if not isinstance(index, slice):
+            return LocalTensor(at, (self.columns,), self.dtype)
         return LocalTensor(at, (count, self.columns), self.dtype, self.row_stride * step)
 
     def _columns(self, index: Index) -> LocalTensor:
-        if isinstance(index, int):
-            index = slice(index, index + 1 or None)
         start, count, step = self._range(index, self.columns)
         if step != 1:
             raise SimError(f"{self}: a step of {step} between columns; only rows have steps")
@@ -92,9 +90,17 @@ class LocalTensor:
         stride = self.row_stride if len(self.shape) == 2 else 0
         return LocalTensor(at, (*self.shape[:-1], count), self.dtype, stride)
 
-    def _range(self, index: slice, size: int) -> tuple[int, int, int]:
-        """Return (first index, number, step) of a slice of an axis of `size`. SimError for no elements or a step below 1."""
-        start, count, step = slice_of(index, size)
+    def _range(self, index: Index, size: int) -> tuple[int, int, int]:
+        """Return (first index, number, step) of a slice or number in an axis of `size`; a number is one element.
+
+        Raises SimError for no elements, a step below 1, and bounds that are not whole numbers.
+        """
+        try:
+            whole = index if isinstance(index, slice | int) else operator.index(index)
+            part = whole if isinstance(whole, slice) else slice(whole, whole + 1 or None)
+            start, count, step = slice_of(part, size)
+        except (TypeError, ValueError):
+            raise SimError(f"{self}: index {index!r}; whole numbers and slices of them are allowed") from None
         if not count or step < 1:
             raise SimError(f"{self}: {index} selects no elements of {size}, or has a step below 1")
         return start, count, step

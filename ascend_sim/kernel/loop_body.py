@@ -93,8 +93,8 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
     """Return the names that the body of `loop` reads from outside it; None where the body writes a name that a later turn, or
     code outside the loop, may read.
 
-    Raises NotFollowed for a body that changes attributes or declares names global or nonlocal, and for syntax in or after the
-    loop that `_Names` does not follow (a match, a class, a yield).
+    Raises NotFollowed for a body that changes attributes or declares names global or nonlocal, and for syntax in, around or
+    after the loop that `_Names` does not follow (a match, a class, a yield).
     """
     inside = _Names()
     own: set[str] = set()
@@ -107,7 +107,8 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
     inside.block(loop.body, own)
     inner = {id(node) for node in ast.walk(loop)}
     elsewhere = _Names()
-    elsewhere.after(function.body, loop)
+    if elsewhere.after(function.body, loop) is None:
+        raise NotFollowed  # it stands inside a statement that is not followed, such as a match
     for node in ast.walk(function):
         if id(node) in inner or node is function:
             continue

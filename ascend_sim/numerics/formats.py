@@ -304,7 +304,7 @@ def rounding_mode(fmt: Format, rounding: str | None) -> str:
     """
     if rounding is None:
         rounding = fmt.roundings[0]
-    asked = rounding.lower().removeprefix("cast_")
+    asked = str(rounding).lower().removeprefix("cast_")
     own = {_SAME_RULE.get(mode, mode) for mode in fmt.roundings}
     mode = _SAME_RULE.get(asked, asked)
     if mode not in own or (asked == "none" and asked not in fmt.roundings):

@@ -119,7 +119,8 @@ def compare(
 
     `dtype` is the result's format (default: that of its array, but float32 for float64; uint8 codes need "hifloat8"),
     `compute_dtype` the one its operands were rounded to. Bit-equal means: the pattern that the reference rounded to `dtype`
-    has; any two NaNs are. Works in chunks, float64 inside. Raises `SimError` on different shapes and for texts and objects.
+    has; any two NaNs are. Works in chunks, float64 inside. Raises `SimError` for different shapes, an unknown format
+    (integers have none, so they need `dtype`), and values that are not real numbers.
     """
     actual, golden = np.asarray(result), np.asarray(reference)
     if actual.dtype.kind in "USO":
@@ -134,7 +135,7 @@ def compare(
     flat, flat_golden = actual.reshape(-1), golden.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
         part = slice(start, start + _CHUNK)
-        total.add(flat[part], quiet_cast(flat_golden[part], np.float64), name, standard)
+        total.add(flat[part], quiet_cast(as_values(flat_golden[part]), np.float64), name, standard)
     return total.comparison(name, None if compute_dtype is None else canonical(compute_dtype), standard)
 
 

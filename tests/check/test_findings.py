@@ -8,6 +8,7 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.check.findings import CheckFinding
+from ascend_sim.chip import load_chip
 from ascend_sim.memory.gm import OFFSET_MASK
 from tests.support.check.bugs import suite
 from tests.support.check.bugs.planted import PAIRS, SPLIT, VECTOR, order, out, x
@@ -30,9 +31,9 @@ def test_the_first_byte_that_nobody_writes_or_reads() -> None:
 
 
 @asim.kernel_function(core=VECTOR)
-def across_the_end(k: Any, a: Any, b: Any, *, at: int) -> None:
+def across_the_end(k: Any, a: Any, b: Any, *, at: int, first: int = 0, behind: int = 0) -> None:
     held = k.local_tensor(16, "float32", "held")
-    k.data_copy("GM", "UB", held.address, a.address, 64)
+    k.data_copy("GM", "UB", held.address + behind, a.address + first, 64)
     order(k, "MTE2", "MTE3")
     k.data_copy("UB", "GM", b.address + at, held.address, 64)
 
@@ -42,6 +43,31 @@ def test_only_what_lies_outside_counts(at: int, size: int) -> None:
     """An access of 64 bytes begins so many bytes behind the start of a tensor of 64; the last cross the address space."""
     found = told(asim.check_kernel(across_the_end, 1, x(16), out(16), chip=SPLIT[0], at=at))
     assert (found["illegal write"].size if "illegal write" in found else 0) == size
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "words"),
+    [
+        ({"at": 1}, "illegal write", "b+0x1 of 0x40 bytes"),
+        ({"at": 96}, "illegal write", "b+0x60 of 0x40 bytes"),
+        ({"at": 0, "first": 32}, "illegal read", "a+0x20 of 0x40 bytes"),
+    ],
+)
+def test_an_illegal_access_of_gm_has_an_address_of_gm(fields: dict[str, int], kind: str, words: str) -> None:
+    """It counts from the start of GM, as that of all other findings; the second tensor does not begin there."""
+    report = asim.check_kernel(across_the_end, 1, x(16), out(16), chip=SPLIT[0], **fields)
+    (place,) = (found := told(report)[kind]).places
+    least = 64 if words[0] == "b" else 0
+    assert place.address is not None and place.address >= least + int(words[2:].partition(" ")[0], 16)
+    assert f"at {place.address:#x} on GM in across_the_end, {words}" in found.details[0]
+
+
+def test_an_illegal_access_of_a_buffer_has_its_address() -> None:
+    size = load_chip(SPLIT[0]).buffers["UB"]
+    report = asim.check_kernel(across_the_end, 1, x(16), out(16), chip=SPLIT[0], at=0, behind=size)
+    found = told(report)["illegal write"]
+    assert [place.address for place in found.places] == [size]
+    assert found.details == (f"at {size:#x} on UB in across_the_end",)
 
 
 @asim.kernel_function(core="AIV", all_cores=True)

@@ -120,6 +120,11 @@ def test_files_that_are_not_there_or_no_mapping(tmp_path: Path) -> None:
         load_chip("nowhere.yaml")
     with pytest.raises(ConfigError, match=r"mine.yaml: must be a mapping of sections, this one is a list"):
         load_chip(overlay(tmp_path, "[1, 2]\n"))
+    with pytest.raises(ConfigError, match=r"no such file$"):
+        load_chip(overlay(tmp_path, 'extends: "no\\0where.yaml"\n'))  # a path that cannot be resolved
+    for name in (5, None, b"ascend910b3"):
+        with pytest.raises(ConfigError, match="is not a known chip"):
+            load_chip(name)  # type: ignore[arg-type]
 
 
 def test_the_example_of_the_manual(tmp_path: Path) -> None:

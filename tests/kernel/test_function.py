@@ -71,6 +71,7 @@ def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
     [
         (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, MIX_1_1, AI_CORE"),
         (lambda: asim.kernel_function(core=()), "allowed are AIC"),
+        (lambda: asim.kernel_function(core=None), "core None; allowed are AIC"),  # type: ignore[arg-type]
         (lambda: asim.kernel_function(core="AIC")(3), "3 is not a function"),
         (lambda: asim.kernel_function(core="AIC")(lambda: None), "first parameter is the builder"),
         (lambda: asim.kernel_function(core="AIC")(lambda k, x, chip: None), "'chip' is a keyword of launch"),

@@ -45,6 +45,22 @@ def test_gm_keeps_one_of_all_rows(dtype: str, keep: str, chip: str, engine: str)
     assert np.array_equal(run.outputs["y"], wanted)
 
 
+def test_a_refusal_in_ordered_is_one_finding() -> None:
+    """The builder goes on under inspection, and the barrier behind the refused instruction is left out."""
+
+    @ascend_sim.kernel_function(core="AIV")
+    def refused(k: Kernel, y: Tensor) -> None:
+        row = k.local_tensor(64, "float32", "row")
+        with k.ordered("V"):
+            k.vector_binary("nothing", row.address, row.address, row.address, "float32", 64)
+            k.duplicate(row)
+        flag = k.flag("V", "MTE3", "flag")
+        k.set_flag(flag), k.wait_flag(flag), k.ub_to_gm(y, row)
+
+    found = ascend_sim.check_kernel(refused, 1, ascend_sim.empty(64, "float32"), chip="ascend910b3").findings
+    assert ["no vector operation 'nothing'" in one.title for one in found] == [True]
+
+
 @pytest.mark.parametrize("way", ["l0c_to_gm", "fixpipe", "fixpipe_nd"])
 @pytest.mark.parametrize("keep", PICKED)
 def test_a_tile_of_l0c_keeps_one_of_both(keep: str, way: str) -> None:

@@ -42,11 +42,20 @@ def test_an_index_is_numpys(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    "index", [5, -6, slice(3, 3), slice(4, 1), slice(None, None, -1), (slice(None), slice(None, None, 2)), (0, 0, 0)]
-)
+    "index",
+    [
+        5, -6, slice(3, 3), slice(4, 1), slice(None, None, -1), (slice(None), slice(None, None, 2)), (0, 0, 0), np.int64(5),
+        1.5, None, slice("a", 3), slice(0, 3, 0), (slice(None), 1.5), ((0, 1), 0),
+    ],
+)  # fmt: skip
 def test_an_index_that_selects_nothing_or_what_the_unit_cannot(index: Any) -> None:
     with pytest.raises(SimError, match=r"^5 x 8 float32 at UB\+0x40: "):
         LocalTensor(64, (5, 8), "float32")[index]
+
+
+def test_numbers_of_numpy_are_indices() -> None:
+    whole = LocalTensor(64, (5, 8), "float32")
+    assert (whole[np.int64(-1)], whole[1, np.uint8(3)]) == (whole[4], whole[1, 3])
 
 
 def test_readings_of_the_same_bytes() -> None:

@@ -132,6 +132,7 @@ def test_a_variable_that_is_read_elsewhere(before: str, after: str, carried: boo
         ("if n:\n    for i in k.range(n):\n        t = i\nk.put(t)", True),
         ("with x:\n    for i in k.range(n):\n        t = i\n    t = 2\nk.put(t)", False),
         ("for i in k.range(n):\n    t = i\nelse:\n    k.put(t)", True),
+        ("match x:\n  case 1:\n    for i in k.range(n):\n        t = i\n    k.put(t)", True),
     ],
 )
 def test_a_loop_inside_of_others(source: str, carried: bool) -> None:

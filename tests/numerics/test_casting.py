@@ -60,7 +60,8 @@ def test_saturation(name):
 @pytest.mark.parametrize(
     ("target", "mode"),
     [("bfloat16", "odd"), ("bfloat16", "none"), ("e4m3", "floor"), ("e5m2", "round"), ("hif8", "rint"),
-     ("hif8", "none"), ("float16", "hybrid"), ("hf32", "floor"), ("float32", "trunc"), ("float16", "nearest")],
+     ("hif8", "none"), ("float16", "hybrid"), ("hf32", "floor"), ("float32", "trunc"), ("float16", "nearest"),
+     ("float16", 3)],
 )  # fmt: skip
 def test_modes_a_format_lacks_are_refused(target, mode):
     with pytest.raises(SimError, match=r"it has .*"):

@@ -176,3 +176,6 @@ def test_any_nan_pattern_is_bit_equal_to_nan():
 def test_names_are_no_arrays():
     with pytest.raises(SimError, match=r"^compare: 'by_hand' is no array of numbers; compare_runs lays cases"):
         compare("by_hand", "strided")
+    for reference in (["a", "b"], [1j, 2], [None, 1]):
+        with pytest.raises(SimError, match="real numbers are needed"):
+            compare(np.zeros(2), reference)

@@ -97,6 +97,7 @@ BODIES = {
     "both loops": ("for r in RANGE(0, n, 2):\n    for i in RANGE(r, min(r + 2, n)):\n        " + MOVE.format("i"), 0.6),
     "inner loop backwards": ("for r in RANGE(0, n - 3):\n    for i in RANGE(r + 2, r - 1, -1):\n        " + MOVE.format("i"), 0.8),
     "used after": (EVERY + MOVE.format("i") + "\nk.gm_to_ub(both[0], x[i])", 0),
+    "used after, in a match": ("match n:\n    case _:\n        for i in RANGE(n):\n            " + MOVE.format("i") + "\n        k.gm_to_ub(both[0], x[i])", 0),
     "count after": ("for i in RANGE(k.block * 8, n, k.blocks * 8):\n    p = len(x[i : i + 8])\n    for r in range(p): k.gm_to_ub(wide[r], x[i + r])\nk.scalar(p)", 0),
     "rows of UB": ("for r in RANGE(8):\n    k.gm_to_ub(wide[r], x[r]); k.ub_to_gm(y[r], wide[r])", 0.5),
     "columns of UB": ("for r in RANGE(0, 64, 16):\n    k.gm_to_ub(wide[0, r : r + 16], x[0, r : r + 16])", 0.5),
