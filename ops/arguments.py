@@ -57,7 +57,7 @@ class TensorArg:
     @property
     def is_contiguous(self) -> bool:
         """Return True if the elements stand in row-major order without gaps, or are none; a size of 1 may have any stride, and
-        the offset does not count. False if there is not one stride for each axis.
+        the offset does not count. Else False, also where there is not one stride for each axis.
         """
         if self.strides is None or self.is_empty:
             return True

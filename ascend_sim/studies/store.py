@@ -58,8 +58,8 @@ _WAIT_SECONDS = 60.0
 
 
 class Store:
-    """Results of one study, by name, in the SQLite file at `path`, or in memory without one. Threads and processes may share
-    it.
+    """Results of one study, by name, in the SQLite file at `path`, whose folder is made if needed, or in memory without one.
+    Threads and processes may share it.
 
     `what` is everything that the results depend on beside their names, as plain data; `room` is the package that makes them,
     whose code (`code_digest`) counts too. Raises SimError for a file of another program or version, and for one that cannot be
@@ -76,12 +76,14 @@ class Store:
         try:
             # In autocommit every statement is a transaction of its own, in the file when it returns.
             place = ":memory:" if path is None else str(path)
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(place, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
             self._open()
             told = (self._identity, json.dumps(whole))
             self._database.execute("insert or ignore into studies (identity, what) values (?, ?)", told)
             row = self._one("select id from studies where identity = ?", self._identity)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise SimError(f"{path}: cannot be used to store results: {error}") from None
         self._study = int(row[0])
 

@@ -37,7 +37,7 @@ class ConvolutionCall(AcceptedCall):
     `forward` is True if the data kernel, which makes `maps.made`, computes y from x (a forward convolution); else it
     computes x from y. `rank` is that of the caller's tensors, `family` the chip's. `routes` names the special kernels
     that the library has on the product. Some of them also depend on `cube_math_type`, kept as given, and on `padded`,
-    True if any padding was given. `kernel_limits` are limits of single kernels of the library.
+    True if any given padding is not 0. `kernel_limits` are limits of single kernels of the library.
 
     `axes` (TBC only, else None) lists the caller's axes of a map in the problem's order N, C, ...: (1, 2, 0) with T on
     W; on dav-3510 (2, 0, 1) with T on H and B on W. `inputs` and `outputs` are views in that order, on dav-3510 the

@@ -42,6 +42,14 @@ def begun(path: Path) -> dict[str, int]:
         return dict(database.execute("select name, begun from results").fetchall())
 
 
+def test_the_folder_is_made(tmp_path: Path) -> None:
+    opened(tmp_path / "new" / "deep" / "results.sqlite").close()
+    assert (tmp_path / "new" / "deep" / "results.sqlite").is_file()
+    (tmp_path / "file").touch()
+    with pytest.raises(SimError, match=r"file/results.sqlite: cannot be used to store results: .*File exists"):
+        opened(tmp_path / "file" / "results.sqlite")
+
+
 def test_the_first_result_stays(path: Path) -> None:
     store = opened(path)
     assert store.add("x", {"us": 1.5}) and not store.add("x", {"us": 2.5})

@@ -69,7 +69,7 @@ class MatrixStream:
         return self.rows * self.columns * HALF * self.repeats
 
     def shortened(self, cores: int) -> MatrixStream:
-        """Return the stream cut to the rows that a steady state needs: 192 instructions of each core.
+        """Return the stream cut to the rows that a steady state needs: at least 192 instructions of each core.
 
         A stream that reads its matrix again, or has no more rows than that, is returned itself.
         """

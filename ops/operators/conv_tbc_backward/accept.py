@@ -51,8 +51,8 @@ def accepted(
     """Return a checked TBC call as a convolution call for a chip of `family`. AclnnError where the product computes in no dtype
     for the inputs' dtypes and cubeMathType.
 
-    Its tensors are permuted views [N, C, L] with the bias left out; on dav-3510 they stay as the caller gave them and count as
-    an image with T on H and B on W.
+    Its tensors are views with their axes in the order of Conv1d, [N, C, L] and [C_out, C_in, K], and the bias is left out; on
+    dav-3510 they stay as the caller gave them and count as an image with T on H and B on W.
     """
     product = settings.product
     assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None

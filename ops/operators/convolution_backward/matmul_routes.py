@@ -52,7 +52,7 @@ def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
 
 
 def is_plain(call: ConvolutionCall) -> bool:
-    """Return True if a call may have a MatMul route: no padding given, dilation 1, groups 1, not transposed, not empty. Shape
+    """Return True if a call may have a MatMul route: no padding but 0, dilation 1, groups 1, not transposed, not empty. Shape
     and product decide then.
     """
     p = call.problem
