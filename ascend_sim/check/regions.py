@@ -17,7 +17,7 @@ from ascend_sim.memory.regions import Region
 LOCAL_SPACES = tuple(space for space in _CODES if space != "GM")
 SPACES = (*LOCAL_SPACES, "GM")
 _ROWS = 1 << 16
-"""Rows of a stack."""
+"""Most rows of a stack of several programs."""
 
 
 @frozen(eq=False)

@@ -28,7 +28,7 @@ from ascend_sim.numerics.distinct import distinct
 WIDTH = len(PIPES)
 Ints = NDArray[np.signedinteger[Any]]
 Rows = Ints
-"""Numbers of rows, places in pipes, numbers of events: held in 32 bits, for none is larger than a program."""
+"""Numbers of rows, places in pipes, numbers of events: mostly held in 32 bits, to save memory."""
 
 FlagKey = tuple[str, str, int]
 

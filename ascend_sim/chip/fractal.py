@@ -7,7 +7,7 @@ are written for these sizes (asc-devkit, Mmad and LoadData pages; platform files
 from __future__ import annotations
 
 BLOCK_BYTES = 32
-"""Bytes of a data block of local memory, which holds the C0 channels of a pixel: addresses and lengths are whole blocks."""
+"""Bytes of a data block, which holds the C0 channels of a pixel; addresses of L1, UB and the small buffers are whole blocks."""
 REPEAT_BLOCKS = 8
 """Blocks of a whole repeat of the vector unit (asc-devkit, Gatherb and ReduceDataBlock: stated)."""
 FRACTAL = 16

@@ -46,7 +46,9 @@ def _launch_cycles(chip: Any) -> Iterator[tuple[str, int]]:
 
 
 def headroom_fault(chip: Any) -> str | None:
-    """Return a message on the first number of `chip` (a ChipSpec) by which an engine's int64 could wrap; None if all fit."""
+    """Return a message on the first number of `chip` (a ChipSpec) that an engine's int64 units cannot hold, since a count could
+    wrap or a rate is below 2**-16 bytes per cycle; None if all fit.
+    """
     for name, rate in _rates(chip):
         if not LEAST_RATE <= rate < MOST_RATE:
             return f"{name}: comes to {rate:g} bytes per cycle; an engine counts from 2**-16 to below 2**30 (int64)"

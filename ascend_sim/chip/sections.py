@@ -106,7 +106,7 @@ class Clock(Section):
 
 @frozen(kw_only=True)
 class Alignment(Section):
-    """Addresses and lengths of local memory come in blocks; operands of the cube in fractals, its results in larger ones."""
+    """Alignment of addresses, in bytes: blocks in local memory, fractals of operands in L0A and L0B, of results in L0C."""
 
     block: Annotated[int, Quantity("bytes", only=BLOCK_BYTES)]
     fractal: Annotated[int, Quantity("bytes", only=FRACTAL_BYTES)]

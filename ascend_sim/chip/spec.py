@@ -215,7 +215,7 @@ class ChipSpec(Section):
         return self.fixpipe is not None and self.fixpipe.unit_flag
 
     def headroom_fault(self) -> str | None:
-        """Return a message on the first number with which an engine's int64 counts could wrap; None if all fit."""
+        """Return a message on the first number that an engine's int64 units cannot hold; None if all fit."""
         return headroom_fault(self)
 
     def peak_tflops(self, dtype: str) -> float:

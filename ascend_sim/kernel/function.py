@@ -367,7 +367,7 @@ def kernel_function(*, core: str | Sequence[str], all_cores: bool = False) -> Ca
     """Return a decorator that makes a `KernelFunction` of a function `f(k, *tensors, **fields)`.
 
     `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs), "MIX_1_1" (an AIC with one AIV) or "AI_CORE" (cube and vector unit in
-    one core), or several of them, of which the chip's first is taken. `all_cores` says that the kernel has a barrier of all
+    one core), or several of them: the first that the chip has is taken. `all_cores` says that the kernel has a barrier of all
     cores (cross-core flags of mode 0), so that all its blocks must run at once. Raises SimError for another core, for what is
     no function, and for a function without `k`, with an option of `launch` as parameter, or whose call would run nothing (a
     generator, a coroutine).

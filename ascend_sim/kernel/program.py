@@ -233,7 +233,7 @@ class Program:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Return an array with (instruction, dst, src0, src1, tile) of every row; made at the first call, then kept."""
+        """Return an array with (instruction, dst, src0, src1, tile) of every row; made and kept as `Sheet.rows` says."""
         return self.sheet.rows
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.tracked import Tracked
 
 _MOST_BYTES = 1 << 16
-"""The largest array that is compared; a larger one takes longer than a turn of a loop."""
+"""Bytes of the largest array that is compared; a larger one takes longer than a turn of a loop."""
 _PLAIN = (int, bool, str, bytes, complex, type(None), type(Ellipsis), range)
 _CONSTANT = (type, ModuleType, BuiltinFunctionType, Enum, ChipSpec, np.dtype)
 
