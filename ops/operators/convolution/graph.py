@@ -35,7 +35,9 @@ def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -
 
 
 class _Operator(BiasInSums, BlockedPlan):
-    """Plan of a forward convolution as a graph operator: Cast of the bias, TransData around the kernel."""
+    """Plan of a forward convolution as a graph operator: Cast of the bias, TransData before the kernel, and after it unless the
+    input is fp16.
+    """
 
     def launches(self) -> None:
         if "bias" in self.call.inputs and not begins_with_bias(self.call):
