@@ -23,7 +23,6 @@ from ascend_sim.engine.core_flag import CoreFlag
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.lines import footprint
 from ascend_sim.engine.timeline import stall_columns
-from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import FRACTION, Traffic, scaled
 from ascend_sim.isa.base import (
     BARRIER,
@@ -85,7 +84,6 @@ class CoreRun:
         self.limited: dict[int, int] = {}
         self.queue_full = 0
         self._t = begin
-        self.totals: ProgramTotals | None = None
         self._address = self._addresses()
         self._prepare(chip)
 

@@ -27,15 +27,13 @@ import simpy
 
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.columns import MOST, SHORT, ColumnStore
-from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.machine import Machine, RunningProgram, new_machine
 from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
-from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.traffic import Timer
-from ascend_sim.engine.watch import Collected, ColumnWatch
+from ascend_sim.engine.watch import Collected
 from ascend_sim.errors import CycleLimitError, DeadlockError, SimError
 from ascend_sim.host import collector_paused
 from ascend_sim.kernel.program import Program
@@ -94,33 +92,6 @@ class _Cores:
             taken, self._free = self._free[:count], self._free[count:]
             event.succeed(taken)
             self._wake()
-
-
-def _columns_of(task: int, run: RunningProgram, core: int, launch: int) -> ProgramRun:
-    """Return a finished program as the `ProgramRun` of a Timeline, with its columns."""
-    return ProgramRun(task, run.program, core, run.begin, run.finish, run.columns(), run.queue_full, launch)
-
-
-class _Watch:
-    """Collects totals and hazards of a run as each block ends, from C or from the columns."""
-
-    def __init__(self, tasks: Sequence[Task], machine: Machine) -> None:
-        self._tasks, self._machine = tasks, machine
-        self._collected = Collected(tasks)
-        self._columns = None if isinstance(machine, CompiledMachine) else ColumnWatch(tasks)
-
-    def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
-        """Add the totals and hazards of a finished program; nothing else of it is kept here."""
-        totals = run.totals if self._columns is None else self._columns.add(_columns_of(task, run, core, launch))
-        assert totals is not None
-        self._collected.add(task, run.program, core, (launch, run.begin, run.finish), totals)
-
-    def watched(self) -> Watched:
-        """Return all totals and hazards (`Watched`), when the run is over."""
-        if isinstance(self._machine, CompiledMachine):
-            return self._collected.watched(self._machine.in_gm(len(self._tasks)), self._machine.tables)
-        assert self._columns is not None
-        return self._collected.watched(self._columns.in_gm(), self._columns.tables)
 
 
 class Engine:
@@ -183,7 +154,7 @@ class Engine:
         self._held_up: dict[int, tuple[Task, str]] = {}
         self._faults: list[tuple[tuple[int, ...], str]] = []
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [], bool(keep))
-        self._watch = _Watch(tasks, self._machine) if watch else None
+        self._collected = Collected(tasks) if watch else None
         streams: dict[int, list[int]] = {}
         for index, task in enumerate(tasks):
             self._check(task)
@@ -205,8 +176,8 @@ class Engine:
                 from ascend_sim.engine.deadlock import describe  # an error alone needs it
 
                 raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
-            if self._watch:
-                timeline.watched = self._watch.watched()
+            if self._collected:
+                timeline.watched = self._collected.watched(self._machine.in_gm(len(tasks)), self._machine.tables)
         finally:
             self._machine.close()
         timeline.programs.sort(key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block))
@@ -371,9 +342,11 @@ class Engine:
             yield event
         for core_run, core in runs:
             del self._unfinished[core_run]
-            if self._watch:
-                self._watch.add(index, core_run, core, now)
+            span = now, core_run.begin, core_run.finish
+            run = ProgramRun(index, core_run.program, core, *span[1:], core_run.columns(), core_run.queue_full, now)
+            if self._collected:
+                self._collected.add(index, run.program, core, span, self._machine.totals(core_run, run, bases))
             if self._store:
-                timeline.programs.append(self._store.kept(_columns_of(index, core_run, core, now)))
+                timeline.programs.append(self._store.kept(run))
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)

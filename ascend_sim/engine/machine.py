@@ -6,7 +6,7 @@ An `Engine` deals with streams, tasks and blocks, whatever the machine; a machin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import simpy
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.columns import ColumnStore
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
+from ascend_sim.engine.hazards import Hazards
 from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import Traffic
-from ascend_sim.kernel.program import Program
+from ascend_sim.engine.watch import ColumnWatch
+from ascend_sim.kernel.program import InstructionTable, Program
 
 
 class RunningProgram(Protocol):
@@ -29,8 +32,6 @@ class RunningProgram(Protocol):
     finish: int
     queue_full: int
     cross: CrossFlags
-    totals: ProgramTotals | None
-    """Totals of the program, if the machine watches."""
 
     def run(self) -> simpy.Event:
         """Start the program, once; the returned event fires when it is over."""
@@ -73,6 +74,19 @@ class Machine(Protocol):
         `order` breaks ties between cores, `gm_bases` are the addresses of its task's tensors.
         """
 
+    def totals(self, running: Any, run: ProgramRun, gm_bases: Sequence[int]) -> ProgramTotals:
+        """Return the totals and hazards of a finished program of this machine, once.
+
+        `run` is the program with its columns, if the machine has any, `gm_bases` are the addresses of its task's tensors.
+        """
+
+    def in_gm(self, tasks: int) -> Mapping[int, Hazards]:
+        """Return {index of the later access's task: hazards in GM} of a finished run of `tasks` tasks, by its `totals`."""
+
+    @property
+    def tables(self) -> Sequence[InstructionTable]:
+        """Return the instruction tables of all programs; their positions are the table numbers in hazards."""
+
     def keep_no_more(self) -> None:
         """Keep no columns of programs that begin from now on."""
 
@@ -86,6 +100,7 @@ class SimpyMachine:
     def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool) -> None:
         self._env = env
         self._traffic = Traffic(env, chip, l2) if shared_gm else None
+        self._watch = ColumnWatch()
 
     @property
     def hbm_bytes(self) -> int:
@@ -97,6 +112,19 @@ class SimpyMachine:
         from ascend_sim.engine.core import CoreRun  # the compiled machine does without
 
         return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
+
+    def totals(self, running: Any, run: ProgramRun, gm_bases: Sequence[int]) -> ProgramTotals:
+        """Return the totals and hazards of a finished program from its columns; see `Machine.totals`."""
+        return self._watch.add(run, gm_bases)
+
+    def in_gm(self, tasks: int) -> Mapping[int, Hazards]:
+        """Return {index of the later access's task: hazards in GM} among all programs given to `totals`."""
+        return self._watch.in_gm()
+
+    @property
+    def tables(self) -> Sequence[InstructionTable]:
+        """Return the instruction tables of all programs given to `totals`."""
+        return self._watch.tables
 
     def keep_no_more(self) -> None:
         """Do nothing: this machine keeps no columns beyond those of running programs."""

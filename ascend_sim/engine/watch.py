@@ -36,9 +36,10 @@ def watched(timeline: Timeline) -> Watched:
 
 def from_columns(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> Watched:
     """Return the totals and hazards of the programs `runs` of `tasks`, computed from their columns."""
-    collected, watch = Collected(tasks), ColumnWatch(tasks)
+    collected, watch = Collected(tasks), ColumnWatch()
     for run in runs:
-        collected.add(run.task, run.program, run.core, (run.launch, run.begin, run.finish), watch.add(run))
+        totals = watch.add(run, [tensor.base for tensor in tasks[run.task].tensors])
+        collected.add(run.task, run.program, run.core, (run.launch, run.begin, run.finish), totals)
     return collected.watched(watch.in_gm(), watch.tables)
 
 
@@ -65,15 +66,17 @@ class Collected:
 class ColumnWatch:
     """Finder of totals and hazards of finished programs in their columns; compiled/watch.c is its twin."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self) -> None:
         self.tables: list[InstructionTable] = []
         self._numbers: dict[int, int] = {}
-        self._tasks = tasks
         self._gm: list[TimedAccesses] = []
 
-    def add(self, run: ProgramRun) -> ProgramTotals:
-        """Return the totals of one program with the hazards in its buffers; its accesses to GM are kept for `in_gm`."""
-        program, bases = run.program, [tensor.base for tensor in self._tasks[run.task].tensors]
+    def add(self, run: ProgramRun, bases: Sequence[int]) -> ProgramTotals:
+        """Return the totals of one program with the hazards in its buffers; its accesses to GM are kept for `in_gm`.
+
+        `bases` are the addresses of its task's tensors.
+        """
+        program = run.program
         number = self._numbers.setdefault(id(program.table), len(self.tables))
         if number == len(self.tables):
             self.tables.append(program.table)

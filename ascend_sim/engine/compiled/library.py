@@ -52,7 +52,7 @@ class ProgramStruct(ctypes.Structure):
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
         *_numbers(
-            "count", "tensors", "begin", "issue", "order", "number", "flag_max", "watched", "packed", "file", "move_count",
+            "count", "tensors", "begin", "issue", "order", "number", "flag_max", "packed", "file", "move_count",
         ),
         ("times", c_void_p), ("moves", c_void_p),
     ]  # fmt: skip

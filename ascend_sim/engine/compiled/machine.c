@@ -79,7 +79,7 @@ EXPORT Machine *machine_new(const GmNumbers *gm, i64 now, i64 last) {
     return machine;
 }
 
-/* Keep up to `limit` hazards of each `watched` program, and as many in GM for each task. About `batch` finished rows wait
+/* Watch all programs: keep up to `limit` hazards of each, and as many in GM for each task. About `batch` finished rows wait
  * before they are compared. */
 EXPORT i64 machine_watch(Machine *machine, i64 limit, i64 batch) {
     MAY_FAIL(machine);
@@ -291,7 +291,7 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
         for (i64 i = 0; i < places; i++) pipe->place[i] = program->begin;
         for (i64 *i = pipe->retired; i <= pipe->newest; i++) *i = program->begin;
     }
-    if (program->watched) {
+    if (machine->cores.gm_watch) {
         core->watch = watch_new(
             &core->rows, table->touched, table->number, machine->cores.gm_watch, machine->hazard_limit, machine->watch_batch);
         if (!core->watch) fail(&machine->way_out, NO_MEMORY);

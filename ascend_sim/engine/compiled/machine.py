@@ -23,7 +23,7 @@ from ascend_sim.engine.compiled.watch import Reader, read_gm
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
-from ascend_sim.engine.timeline import OF_ALL, OF_MOVES
+from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, ProgramRun
 from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import SETTLE, Timer, scaled
 from ascend_sim.errors import SimError
@@ -117,6 +117,11 @@ class CompiledMachine:
     def in_gm(self, tasks: int) -> dict[int, Hazards]:
         """Return {index of the later access's task: hazards in GM} of a finished watched run of `tasks` tasks."""
         return read_gm(self.lib.machine_gm(self._c.pointer), tasks)
+
+    def totals(self, running: CompiledCore, run: ProgramRun, gm_bases: Sequence[int]) -> ProgramTotals:
+        """Return the totals and hazards of a finished program of a watched run, as C took them; see `Machine.totals`."""
+        assert running.totals is not None
+        return running.totals
 
     def close(self) -> None:
         """Free the machine's memory; the L2 keeps the state that the run left, `hbm_bytes` the bytes that HBM moved."""
@@ -297,7 +302,6 @@ class CompiledCore:
             order=order,
             number=self.number,
             flag_max=program.flag_max,
-            watched=machine.watch,
             packed=self._packed,
             file=-1 if self._file is None else self._file.descriptor(),
         )

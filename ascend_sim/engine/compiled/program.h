@@ -37,15 +37,15 @@ typedef struct {
 } Move;
 
 /* A program, and memory for the columns of its timeline: `times` of all rows, and `moves` in the order in which transfers end,
- * `move_count` so far. Both are NULL for a `watched` program, which keeps no columns, or if `packed` keeps them in `file` or in
- * memory (columns.c). Its rows are stamps (kernel/sheet.py): `which` is a number of the task's stamps, or -1 - i for stamp i of
- * its `own`, with the first tile of each and all places; rows.c writes them out. A flag can be set `flag_max` times before a
- * wait; 0: any number of times. */
+ * `move_count` so far. Both are NULL if the run keeps no columns, or if `packed` keeps them in `file` or in memory (columns.c).
+ * Its rows are stamps (kernel/sheet.py): `which` is a number of the task's stamps, or -1 - i for stamp i of its `own`, with the
+ * first tile of each and all places; rows.c writes them out. A flag can be set `flag_max` times before a wait; 0: any number
+ * of times. */
 typedef struct {
     const Stamp *stamps, *own;
     const int32_t *which;
     const i64 *tiles, *where, *bases;
-    i64 count, tensors, begin, issue, order, number, flag_max, watched, packed, file, move_count;
+    i64 count, tensors, begin, issue, order, number, flag_max, packed, file, move_count;
     Times *times;
     Move *moves;
 } Program;
