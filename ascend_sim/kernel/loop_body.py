@@ -15,7 +15,7 @@ from types import CodeType
 
 METHODS = ("range", "each")
 """The methods of a kernel that begin a traced loop."""
-_SCOPES = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
+_SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.GeneratorExp
 """Syntax whose body may run later than the place where it stands."""
 
 
@@ -281,28 +281,31 @@ class _Names:
         """Follow the statements after `loop` to the end of the function; outer loops around it are followed for one further
         turn.
 
-        Returns the names surely written since; None if `loop` is not among the statements.
+        Returns the names surely written since; None if `loop` is not among the statements. A break, a continue or an exception
+        may skip what an outer loop or try writes, so that counts as not written.
         """
         for place, node in enumerate(statements):
             if node is loop:
-                found: set[str] | None = self.block(loop.orelse, set())
-                return self.block(statements[place + 1 :], found or set()) or set()
+                self.block(loop.orelse, set())  # a break skips it
+                return self.block(statements[place + 1 :], set()) or set()
             for inner in _blocks(node):
                 found = self.after(inner, loop)
                 if found is None:
                     continue
+                further: list[list[ast.stmt]] = []
                 if isinstance(node, ast.For | ast.While):  # its next turn, which may not come
-                    turn = set(found)
+                    turn: set[str] = set()
                     if isinstance(node, ast.For):
                         self.write(node.target, turn)
                     else:
                         self.read(node.test, turn)
                     self.block(node.body, turn)
-                    self.block(node.orelse, set(found))
-                if isinstance(node, ast.Try):
-                    self.block([one for handler in node.handlers for one in handler.body], set())
-                    self.block(node.finalbody, set(found))
-                return self.block(statements[place + 1 :], found) or set()
+                    further = [node.orelse]
+                elif isinstance(node, ast.Try | ast.TryStar):
+                    further = [node.orelse, node.finalbody, *[handler.body for handler in node.handlers]]
+                for block in further:
+                    self.block(block, set())
+                return self.block(statements[place + 1 :], set() if further else found) or set()
         return None
 
 

@@ -133,6 +133,15 @@ def test_a_variable_that_is_read_elsewhere(before: str, after: str, carried: boo
         ("with x:\n    for i in k.range(n):\n        t = i\n    t = 2\nk.put(t)", False),
         ("for i in k.range(n):\n    t = i\nelse:\n    k.put(t)", True),
         ("match x:\n  case 1:\n    for i in k.range(n):\n        t = i\n    k.put(t)", True),
+        ("try:\n    for i in k.range(n):\n        t = i\nexcept KeyError:\n    pass\nelse:\n    k.put(t)", True),
+        ("try:\n    for i in k.range(n):\n        t = i\nexcept* KeyError:\n    k.put(t)", True),
+        ("try:\n    for i in k.range(n):\n        t = i\n    t = k.get()\nexcept KeyError:\n    pass\nk.put(t)", True),
+        ("try:\n    for i in k.range(n):\n        t = i\nexcept KeyError:\n    pass\nt = 2\nk.put(t)", False),
+        ("for i in k.range(n):\n    if x: t = i\n    if n: break\nelse:\n    t = 1\nk.put(t)", True),
+        ("for r in x:\n    k.put(t)\n    for i in k.range(n):\n        t = i\n    if n: continue\n    t = 1", True),
+        ("while x:\n    for i in k.range(n):\n        t = i\n    if n: break\n    t = 1\nk.put(t)", True),
+        ("for r in x:\n    for i in k.range(n):\n        t = i\nt = 1\nk.put(t)", False),
+        ("async def g(): return t\nfor i in k.range(n):\n    t = i\nk.put(g)", True),
     ],
 )
 def test_a_loop_inside_of_others(source: str, carried: bool) -> None:
