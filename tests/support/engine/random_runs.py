@@ -372,6 +372,7 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
     elif pipe == "MTE3":
         place = "L1" if k.core_kind == "AIC" else "UB"
         atomic = "float32" if random.random() < 0.25 else ""
+        target = gm_operand(1, byte // 4 * 4) if atomic else target  # numbers are added at multiples of their size
         k.data_copy(place, "GM", target, 0, row_bytes, rows, row_bytes, row_bytes + gap, atomic)
     elif pipe == "M":
         sides = [16 * random.randint(1, 3) for _ in range(3)]
