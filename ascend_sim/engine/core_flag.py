@@ -7,6 +7,7 @@ from array import array
 import numpy as np
 import simpy
 
+from ascend_sim.isa.base import SET
 from ascend_sim.isa.sync import SetFlag
 from ascend_sim.kernel.program import Program
 
@@ -53,6 +54,15 @@ class CoreFlag:
         """Return the number (from 0) of the first set that was lost in a finished run, or -1."""
         self.pair(len(self.arrivals))
         return self.first_lost
+
+
+def lost_set_text(program: Program, row: int) -> str:
+    """Return the message for the lost set at `row` of the program."""
+    flag = program[row].instruction
+    assert isinstance(flag, SetFlag)
+    codes, kinds = program.per_row("flag"), program.per_row("kind")
+    number = int(((codes[:row] == codes[row]) & (kinds[:row] == SET)).sum())
+    return double_set(program, (flag.source, flag.destination, flag.flag), number)
 
 
 def double_set(program: Program, key: tuple[str, str, int], number: int) -> str:

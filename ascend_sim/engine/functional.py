@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
+from ascend_sim.engine.core_flag import lost_set_text
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.shown_rows import ShownRows
 from ascend_sim.engine.task import Task
@@ -26,14 +27,14 @@ from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.sync import CrossCounter, WaitFlag, cross_counter, cross_members
-from ascend_sim.kernel.execution_order import Queues, rows_in_order
+from ascend_sim.kernel.execution_order import Queues, lost_set, rows_in_order
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
 
 _Raised = dict[CrossCounter, Counter[tuple[int, int]]]
 """Counter of a cross-core flag -> how often each core (block, sub-block) has raised its part."""
-_Order = tuple[NDArray[np.int64], list[int]]
-"""Rows that have values or cross-core flags, in an order of execution; rows at which pipes deadlock."""
+_Order = tuple[NDArray[np.int64], list[int], int]
+"""Rows with values or cross-core flags, in an order of execution; rows at which pipes deadlock; row of a lost set or -1."""
 _Running = Generator[bool, bool | None, None]
 """A program that runs: it yields True if it advanced, and is sent True when all programs stand."""
 _Waiting = tuple[_Running, "_CrossFlags"]
@@ -149,9 +150,12 @@ class FunctionalEngine:
         """Run one program as a generator that yields at each wait for a cross-core flag that is not raised yet.
 
         It yields True if the program advanced since the last yield. Once it is sent True, its pipes go on by their queues.
-        Raises DeadlockError for inner flags never set.
+        Raises DeadlockError for inner flags never set, and for a set that is lost in any order of time.
         """
         task, program = ready.task, ready.program
+        if ready.lost >= 0:
+            lost = lost_set_text(program, ready.lost)
+            raise DeadlockError(f"deadlock: {task.name}: a set of a flag is lost\n  {program.where}: {lost}")
         if ready.stuck:
             raise _deadlock(task, program, ready.stuck)
         idle = self._idle[program.core_kind]
@@ -282,7 +286,7 @@ class _Ready:
         self.task, self.program = task, program
         self.values: ProgramValues | None = None
         self.compiled: CompiledValues | None = None
-        self.order, self.stuck = order
+        self.order, self.stuck, self.lost = order
 
     def rows_before(self, row: int) -> NDArray[np.int64]:
         """Return all rows of the program that are executed before `row`, in their order of execution."""
@@ -296,12 +300,14 @@ class _Ready:
 
 
 def _order(program: Program) -> _Order:
-    """Return (rows that have values or cross-core flags, in an order that a core can execute; rows at which pipes deadlock)."""
-    ordered = rows_in_order(program)
+    """Return (rows that have values or cross-core flags, in an order that a core can execute; rows at which pipes deadlock; row
+    of a set that is lost in any order of time, -1 for none).
+    """
+    ordered, lost = rows_in_order(program), lost_set(program)
     if ordered is None:
-        return np.flatnonzero(_matters(program)), []
+        return np.flatnonzero(_matters(program)), [], lost
     order, stuck = ordered
-    return order[_matters(program, order)], stuck
+    return order[_matters(program, order)], stuck, lost
 
 
 def _matters(program: Program, rows: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.bool_]:

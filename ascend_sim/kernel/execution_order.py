@@ -28,6 +28,28 @@ def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | Non
     return np.concatenate((np.asarray(order, np.int64), np.flatnonzero(left))), stuck
 
 
+def lost_set(program: Program) -> int:
+    """Return the row of the first set that is lost whatever anything costs, since its flag is still set; -1 if there is none.
+
+    Its pipe has nothing to do since the set before, and the wait between them is issued later. Other sets may be lost or not,
+    which time decides.
+    """
+    kinds, codes, sync = program.per_row("kind"), program.per_row("flag"), program.table.chip.sync
+    if sync.flag_max != 1 or not sync.flag_latency or (kinds == DISARMED).any():
+        return -1
+    rows = np.flatnonzero(codes >= 0)
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    code, sets = codes[rows], kinds[rows] == SET
+    again = np.flatnonzero(sets[1:] & sets[:-1] & (code[1:] == code[:-1])) + 1
+    if not len(again):
+        return -1
+    pipes, balance = program.per_row("pipe"), np.cumsum(np.where(sets, 1, -1))
+    begin = np.searchsorted(code, code[again])
+    standing = balance[again - 1] - np.where(begin > 0, balance[begin - 1], 0)
+    pairs = zip(rows[again - 1].tolist(), rows[again].tolist(), (standing > 0).tolist(), strict=True)
+    return min((row for one, row, stands in pairs if stands and not (pipes[one + 1 : row] == pipes[row]).any()), default=-1)
+
+
 def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
     """Return True if some flag has more waits than sets at some row: a wait is issued before its set."""
     rows = np.flatnonzero(codes >= 0)
