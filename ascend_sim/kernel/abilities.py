@@ -58,8 +58,8 @@ class Abilities:
             self.copy_rows(path, to, start, row_bytes, piece, atomic_add, operand)
 
     def fill_unit(self, destination: str) -> int:
-        """Return the bytes of a unit in which `KernelBuilder.fill` counts: a block if the chip can fill a single one in
-        `destination`, else a fractal (L0A and L0B of the 910B; all buffers but UB on the 910 and 310P).
+        """Return the bytes of which each multiple can be filled (`KernelBuilder.fill`): a block if the chip can fill a single
+        one in `destination`, else a fractal (L0A and L0B of the 910B; all buffers but UB on the 910 and 310P).
         """
         return BLOCK_BYTES if can_say(Fill(destination, BLOCK_BYTES), self.chip) else FRACTAL_BYTES
 

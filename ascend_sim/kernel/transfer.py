@@ -122,7 +122,7 @@ class TransferMethods:
         self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
-        """Set `size` bytes of a buffer to zero; a multiple of the unit that the chip's instruction has (`fill_unit`).
+        """Set `size` bytes of a buffer to zero: whole units of the chip's instruction (`fill_unit`), in UB any even number.
 
         Fields of create_cbuf_matrix (->L1; more: docs/instructions.md):
         - `size`: repeat 0 to 16,776,704 in steps of 512 (dav-1001, dav-2002); block_num 0 to 1,048,544 in steps of 32
