@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ascend_sim.ascend_c.words import FORMATS, ND2NZ, WORDS, atomic_of
+from ascend_sim.ascend_c.words import FORMATS, WORDS, atomic_of, check_fields, items_of, parts_of
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
@@ -34,6 +34,7 @@ _MODES = {
     _QUANT8: ("float32", ("int8", "uint8")), _VQUANT8: ("float32", ("int8", "uint8")),
     _DEQF16: ("int32", ("float16",)), _VDEQF16: ("int32", ("float16",)),
 }  # fmt: skip
+_BY_COLUMN = (_VREQ8, _VDEQF16, _VQUANT8)
 _SIGN_OF_INT8 = 1 << 14
 """Bit 46 of a scale word, here counted from bit 32: a result of one byte is signed (public documentation of deqScalar)."""
 
@@ -74,44 +75,46 @@ def _positive(name: str, counts: Mapping[str, int]) -> None:
 
 def _increasing(name: str, f: Fields) -> None:
     """Raise SimError for a load whose addresses decrease (addrMode), which is not simulated."""
-    if f["address_mode"]:
-        raise SimError(f"{name}: addrMode {f['address_mode']} is not simulated; 0 (addresses grow) is")
+    mode = f["addr_mode" if "addr_mode" in f else "addr_cal_mode"]
+    if mode:
+        raise SimError(f"{name}: addrMode {mode} is not simulated; 0 (addresses grow) is")
 
 
 def _to_l1(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    _positive(name, {"blockCount": f["count"], "blockLen": f["length"]})
-    size, count = f["length"] * BLOCK_BYTES, f["count"]
+    _positive(name, {"blockCount": f["n_burst"], "blockLen": f["len_burst"]})
+    size, count = f["len_burst"] * BLOCK_BYTES, f["n_burst"]
     steps = (size + f["src_gap"] * BLOCK_BYTES, size + f["dst_gap"] * BLOCK_BYTES) if count > 1 else (0, 0)
     return [WordStep((DataCopy, "GM", "L1", size, count, *steps, "", ""))]
 
 
 def _bias(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    _positive(name, {"blockCount": f["count"], "blockLen": f["length"]})
-    wide = ("float16",) if f["widens"] else ("float32", "int32")
+    _positive(name, {"blockCount": f["n_burst"], "blockLen": f["len_burst"]})
+    wide = ("float16",) if f["conv_control"] else ("float32", "int32")
     dtype = _format(name, f["format"], wide)
-    size = f["length"] * BIAS_UNIT
+    size = f["len_burst"] * BIAS_UNIT
     count = size // storage(dtype).itemsize
-    there = size * (2 if f["widens"] else 1) + f["dst_gap"] * BIAS_UNIT
+    there = size * (2 if f["conv_control"] else 1) + f["dst_gap"] * BIAS_UNIT
     return [
         WordStep((LoadBias, count, dtype), number * there, number * (size + f["src_gap"] * BLOCK_BYTES))
-        for number in range(f["count"])
+        for number in range(f["n_burst"])
     ]
 
 
 def _scales(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    _positive(name, {"blockLen": f["length"]})
-    if f["count"] != 1:
-        raise SimError(f"{name}: {f['count']} pieces to the Fixpipe buffer are not simulated; 1 is")
-    return [WordStep((DataCopy, "L1", "FB", f["length"] * SCALES_UNIT, 1, 0, 0, "", ""))]
+    _positive(name, {"blockLen": f["len_burst"]})
+    if f["n_burst"] != 1:
+        raise SimError(f"{name}: {f['n_burst']} pieces to the Fixpipe buffer are not simulated; 1 is")
+    return [WordStep((DataCopy, "L1", "FB", f["len_burst"] * SCALES_UNIT, 1, 0, 0, "", ""))]
 
 
 def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    size = ND2NZ[name]
-    _positive(name, {"ndNum": f["matrices"], "nValue": f["rows"], "dValue": f["columns"]})
-    step = f["dst_row"] if f["rows"] > 1 else 1
+    size, rows, columns, matrices = items_of(name), f["n_value"], f["d_value"], f["nd_num"]
+    _positive(name, {"ndNum": matrices, "nValue": rows, "dValue": columns})
+    step = f["dst_nz_n_stride"] if rows > 1 else 1
     _positive(name, {"dstNzNStride": step})
-    key = DataCopyNd2Nz, f["rows"], f["columns"], size, f["src_row"] * size, f["dst_column"], "", step
-    return [WordStep(key, number * f["dst_matrix"] * size, number * f["src_matrix"] * size) for number in range(f["matrices"])]
+    key = DataCopyNd2Nz, rows, columns, size, f["src_d_value"] * size, f["dst_nz_c0_stride"], "", step
+    steps = f["dst_nz_matrix_stride"] * size, f["src_nd_matrix_stride"] * size
+    return [WordStep(key, *(number * step for step in steps)) for number in range(matrices)]
 
 
 def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -119,8 +122,8 @@ def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     steps = (f["src_stride"] * FRACTAL_BYTES, (f["dst_gap"] + 1) * FRACTAL_BYTES) if f["repeat"] > 1 else (0, 0)
-    key = DataCopy, "GM", WORDS[name].addresses[0], FRACTAL_BYTES, f["repeat"], *steps, "", ""
-    return [WordStep(key, src0=f["first"] * FRACTAL_BYTES)]
+    key = DataCopy, "GM", WORDS[name].spaces[0], FRACTAL_BYTES, f["repeat"], *steps, "", ""
+    return [WordStep(key, src0=f["base_idx"] * FRACTAL_BYTES)]
 
 
 def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -131,8 +134,8 @@ def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
     size, turned = _itemsize(name, f["format"]), bool(f["transpose"])
     if turned and size != 2:
         raise SimError(f"{name}: ifTranspose turns elements of 2 bytes, not of {size}")
-    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], turned, strides[1], 1
-    return [WordStep(key, src0=f["first"] * FRACTAL_BYTES)]
+    key = LoadData2D, WORDS[name].spaces[0], size, f["repeat"], strides[0], turned, strides[1], 1
+    return [WordStep(key, src0=f["base_idx"] * FRACTAL_BYTES)]
 
 
 def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -142,8 +145,8 @@ def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
     size = _itemsize(name, f["format"])
     fractals = LoadData2D("L0A", size, 1, transpose=True).fractals
     strides = (f["src_stride"] * fractals, f["dst_gap"] + 1) if f["repeat"] > 1 else (fractals, fractals)
-    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], True, strides[1], f["fractal_gap"] + 1
-    return [WordStep(key, src0=f["first"] * fractals * FRACTAL_BYTES)]
+    key = LoadData2D, WORDS[name].spaces[0], size, f["repeat"], strides[0], True, strides[1], f["dst_frac_gap"] + 1
+    return [WordStep(key, src0=f["index_id"] * fractals * FRACTAL_BYTES)]
 
 
 def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -152,18 +155,18 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
     Raises SimError for an unknown map, boundaries, a stride of 0 and an output without rows or columns.
     """
-    if f["fmatrix"] == -1:
-        side = "FMATRIX_RIGHT" if f["right_matrix"] else "FMATRIX_LEFT"
+    packed = f["fmatrix_b" if f["f_matrix_ctrl"] else "fmatrix"]
+    if packed == -1:
+        side = "FMATRIX_RIGHT" if f["f_matrix_ctrl"] else "FMATRIX_LEFT"
         raise SimError(f"{name}: no map is known; SetFmatrix with {side} says its height, width and padding")
-    if f["boundary"]:
-        raise SimError(f"{name}: SetLoadDataBoundary({f['boundary']}) is not simulated; 0 is")
-    width, height = f["fmatrix"] & 0xFFFF, f["fmatrix"] >> 16 & 0xFFFF
-    left, right, top, bottom = (f["fmatrix"] >> 32 + 8 * number & 0xFF for number in range(4))
-    k_extent, m_extent, k_start, m_start = (f[one] & 0xFFFF for one in ("k_extent", "m_extent", "k_start", "m_start"))
+    if f["l1_3d_size"]:
+        raise SimError(f"{name}: SetLoadDataBoundary({f['l1_3d_size']}) is not simulated; 0 is")
+    width, height, left, right, top, bottom = parts_of(name, "fmatrix", packed).values()
+    k_extent, m_extent, k_start, m_start = (f[one] & 0xFFFF for one in ("k_extension", "m_extension", "k_start", "m_start"))
     step_w, step_h, far_w, far_h = (f[one] & 0xFF for one in ("stride_w", "stride_h", "dilation_w", "dilation_h"))
     taps_w = f["filter_w"] & 0xFF | (f["filter_size_w"] & 1) << 8
     taps_h = f["filter_h"] & 0xFF | (f["filter_size_h"] & 1) << 8
-    if not all((width, height, f["channels"], k_extent, m_extent, taps_w, taps_h)):
+    if not all((width, height, f["channel_size"], k_extent, m_extent, taps_w, taps_h)):
         return ()
     _positive(name, {"strideW": step_w, "strideH": step_h})
     out_h = (height + top + bottom - far_h * (taps_h - 1) - 1) // step_h + 1
@@ -173,7 +176,7 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
     kernel = taps_h, taps_w, step_h, step_w, far_h, far_w, top, left, out_h, out_w
     rows = m_start, m_extent, k_start, k_extent
     padding = f["padding"] & (1 << 8 * size) - 1 if left or right or top or bottom else 0
-    step = LoadData3D, WORDS[name].addresses[0], size, height, width, *kernel, *rows, turned, 1, 0, 0, padding
+    step = LoadData3D, WORDS[name].spaces[0], size, height, width, *kernel, *rows, turned, 1, 0, 0, padding
     return [WordStep(step)]
 
 
@@ -183,9 +186,9 @@ def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
     A call that names no blocks fills one each time in L0A or L0B, and nothing in L1.
     """
-    constant = _bits(_format(name, f["format"], FORMATS[1:]), f["scalar"])
-    place = WORDS[name].addresses[0]
-    times, blocks, gap = (f["times"] >> shift & 0x7FFF for shift in (0, 16, 32))
+    constant = _bits(_format(name, f["format"], FORMATS[1:]), f["value"])
+    place = WORDS[name].spaces[0]
+    times, blocks, gap = parts_of(name, "config", f["config"]).values()
     unit = BLOCK_BYTES if place == "L1" else FRACTAL_BYTES
     blocks = blocks or int(place != "L1")
     if not (times and blocks):
@@ -213,17 +216,18 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
         raise SimError(f"Mmad: operands of {dtype} and {FORMATS[f['target']]}; both must have one format")
     _format("Mmad, result", f["format"], ("int32",) if dtype == "int8" else ("float32",))
     _positive("Mmad", {"m": f["m"], "n": f["n"], "k": f["k"]})
-    if f["k_aligned"] and dtype == "float32" and ceil_div(f["k"], 8) % 2:
+    if f["k_direction_align"] and dtype == "float32" and ceil_div(f["k"], 8) % 2:
         raise SimError(f"Mmad: kDirectionAlign with k = {f['k']} is not simulated; k rounded up to 8 must be a multiple of 16")
     bits = 0
-    if dtype == "float32" and f["control"] >> _HF32 & 1:
-        if f["control"] >> _HF32_TRUNCATES & 1:
+    if dtype == "float32" and f["ctrl"] >> _HF32 & 1:
+        if f["ctrl"] >> _HF32_TRUNCATES & 1:
             raise SimError("Mmad: SetHF32TransMode(true) is not simulated; false (nearest even) is")
         dtype, bits = "hf32", int(chip.cube.hf32_mantissa_bits or 0)
-    bias = max(f["bias"], 0) if f["from_bias"] and not f["from_zero"] else -1
-    if f["bias"] >= 0 and not f["from_bias"] and not f["from_zero"]:
+    from_bias, from_zero = f["c_matrix_source"], f["c_matrix_init_val"]
+    bias = max(f["bias"], 0) if from_bias and not from_zero else -1
+    if f["bias"] >= 0 and not from_bias and not from_zero:
         raise SimError("Mmad: a bias in L0C is not simulated; one in the bias table (C2) is")
-    accumulate = not f["from_zero"] and not f["from_bias"]
+    accumulate = not from_zero and not from_bias
     return [WordStep((Mmad, f["m"], f["k"], f["n"], dtype, accumulate, bits, f["m"] == 1, bias))]
 
 
@@ -233,17 +237,17 @@ def _arithmetic(f: Fields, source: str) -> Quantisation | None:
 
     Raises SimError for unsupported modes.
     """
-    mode, relu = f["quantisation"], f["relu"]
+    mode, relu, packed = f["quant_pre"], f["relu_pre"], f["quant_scale"]
     if relu > 1:
         raise SimError(f"Fixpipe: reluPre {relu} is not simulated; 0 and 1 (ReLU) are")
     scale = 0.0
     if mode in (_REQ8, _DEQF16, _QUANT8):
-        if f["scale"] >> 32 not in (0, _SIGN_OF_INT8):
-            raise SimError(f"Fixpipe: deqScalar {f['scale']:#x} has an offset, which is not simulated")
-        scale = float(struct.unpack("<f", struct.pack("<I", f["scale"] & 0xFFFFFFFF))[0])
+        if packed >> 32 not in (0, _SIGN_OF_INT8):
+            raise SimError(f"Fixpipe: deqScalar {packed:#x} has an offset, which is not simulated")
+        scale = float(struct.unpack("<f", struct.pack("<I", packed & 0xFFFFFFFF))[0])
         if not scale:
             raise SimError("Fixpipe: deqScalar is 0; a scale other than 0 is allowed")
-    by_column = mode in (_VREQ8, _VDEQF16, _VQUANT8)
+    by_column = mode in _BY_COLUMN
     if not (scale or by_column or relu):
         return None
     return Quantisation(source, scale, by_column, bool(relu))
@@ -253,7 +257,7 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the steps of a Fixpipe word: one store in blocks, or to GM one for each matrix in rows. Raises SimError for a mode
     that is not simulated.
     """
-    to_l1, mode = name == "copy_matrix_cc_to_cbuf", f["quantisation"]
+    to_l1, mode = name == "copy_matrix_cc_to_cbuf", f["quant_pre"]
     if to_l1 and mode == _NONE:
         raise SimError("Fixpipe to L1: quantPre NoQuant; L1 takes numbers of 1 and 2 bytes (public documentation)")
     if to_l1 and f["unit_flag"]:
@@ -266,23 +270,26 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
     _format("Fixpipe, source", f["source"], (source,))
     dtype = _format("Fixpipe, output", f["format"], targets)
     if mode in (_REQ8, _QUANT8):
-        dtype = "int8" if f["scale"] >> 32 & _SIGN_OF_INT8 else "uint8"
+        dtype = "int8" if f["quant_scale"] >> 32 & _SIGN_OF_INT8 else "uint8"
     added, keep = ("", "") if to_l1 else atomic_of(f["atomic"])
     if added and added != dtype:
         raise SimError(f"Fixpipe: an atomic operation on {added} and an output of {dtype}; both must have one format")
     pre, size = _arithmetic(f, source), storage(dtype).itemsize
-    place = (f["configuration"] >> 8 & 0xFF) * SCALES_UNIT
-    m, n, padded, atomic, more = f["m"], f["n"], f["src_stride"], bool(added), (keep,) if keep else ()
+    place = (f["fpc"] >> 8 & 0xFF) * SCALES_UNIT if mode in _BY_COLUMN else 0
+    m, n, padded, atomic, more = f["m_size"], f["n_size"], f["src_stride"], bool(added), (keep,) if keep else ()
     _positive("Fixpipe", {"mSize": m, "nSize": n})
-    if not f["rows"]:
-        c0 = BLOCK_BYTES if size == 1 else FRACTAL // 2 if f["split"] and dtype == "float32" else FRACTAL
+    if not f["nz2nd_en"]:
+        c0 = BLOCK_BYTES if size == 1 else FRACTAL // 2 if f["channel_split"] and dtype == "float32" else FRACTAL
         if keep and f["unit_flag"]:
             raise SimError("Fixpipe: unitFlag with SetAtomicMax or SetAtomicMin is not simulated")
         kind = FixpipeExtreme if keep else FixpipeUnitFlag if f["unit_flag"] else Fixpipe
         kind = FixpipeToL1 if to_l1 else kind
         fields = m, n, padded, dtype, c0, f["dst_stride"] * BLOCK_BYTES, atomic, pre, *more
         return [WordStep((kind, *fields), src1=place)]
-    matrices, src_step, dst_step = (f["nd_parameters"] >> shift & 0xFFFF for shift in (0, 16, 32))
+    parts = parts_of(name, "nd_para", f["nd_para"])
+    matrices, src_step, dst_step = parts.values()
+    if matrices > 1:
+        check_fields(name, parts)
     key = (FixpipeNdExtreme if keep else FixpipeNd), m, n, padded, dtype, f["dst_stride"] * size, atomic, pre, *more
     return [
         WordStep(key, number * dst_step * size, number * src_step * ACCUMULATOR_FRACTAL_BYTES, place)
@@ -294,7 +301,7 @@ CUBE_MAKERS: dict[str, Callable[[str, Fields, ChipSpec], Steps]] = {
     "copy_gm_to_cbuf": _to_l1,
     "copy_cbuf_to_bt": _bias,
     "copy_cbuf_to_fbuf": _scales,
-    **dict.fromkeys(ND2NZ, _nd2nz),
+    **{name: _nd2nz for name in WORDS if name.startswith("copy_gm_to_cbuf_multi_nd2nz")},
     **dict.fromkeys(("load_gm_to_cbuf", "load_gm_to_ca", "load_gm_to_cb"), _fractals_of_gm),
     **dict.fromkeys(("load_cbuf_to_ca", "load_cbuf_to_cb"), _fractals),
     **dict.fromkeys(("load_cbuf_to_ca_transpose", "load_cbuf_to_cb_transpose"), _squares),

@@ -8,6 +8,7 @@ from ascend_sim.ascend_c.cube_words import Fields
 from ascend_sim.ascend_c.words import FORMATS
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.isa.forms.calls import ADDRESSES
 from ascend_sim.isa.vector import Mask
 from ascend_sim.isa.vector.base import size_of
 from ascend_sim.isa.vector.reduction import numbers_of
@@ -47,7 +48,7 @@ def dtype_of(number: int) -> str:
 
 def sides_of(name: str, f: Fields) -> tuple[str, ...]:
     """Return the operands of a word that have repeat strides, in the order of its addresses; of vector_dup dst alone."""
-    found = tuple(side for side in ("dst", "src", "src0", "src1") if f"{side}_repeat" in f)
+    found = tuple(side for side in ADDRESSES if f"{side}_repeat_stride" in f)
     return found[:1] if name == "vector_dup" else found
 
 
@@ -75,7 +76,7 @@ def _units(name: str, f: Fields) -> list[int]:
 def strides_of(name: str, f: Fields) -> tuple[int, ...]:
     """Return the bytes from repeat to repeat of each operand."""
     units = zip(sides_of(name, f), _units(name, f), strict=True)
-    return tuple(f[f"{side}_repeat"] * unit for side, unit in units)
+    return tuple(f[f"{side}_repeat_stride"] * unit for side, unit in units)
 
 
 def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
@@ -92,7 +93,7 @@ def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
     if count < 1:
         raise SimError(f"{name}: a count of {count} elements; allowed is 1 or more")
     strides = strides_of(name, f)
-    gaps = any(f.get(f"{side}_block", 1) != 1 for side in sides_of(name, f))
+    gaps = any(f.get(f"{side}_block_stride", 1) != 1 for side in sides_of(name, f))
     if count > per:
         in_register = name == "vsel" and f["mode"] == REGISTER
         gaps |= strides != _adjoining(name, f) or name in OF_REPEATS or in_register
@@ -137,12 +138,12 @@ def spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...])
     nothing = (0,) * len(sides)
     if f["counting"]:
         return WordRows(f["mask_low"], 1, nothing, None)
-    steps = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in sides)
+    steps = tuple(f[f"{side}_repeat_stride"] * BLOCK_BYTES for side in sides)
     adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
     repeat = repeat_of(name, f)
     bits = mask_of(f, per)
     count = bits.bit_length()
-    blocks = tuple(f.get(f"{side}_block", 1) * BLOCK_BYTES for side in sides)
+    blocks = tuple(f.get(f"{side}_block_stride", 1) * BLOCK_BYTES for side in sides)
     if count * max(sizes) > BLOCK_BYTES and any(block != BLOCK_BYTES for block in blocks):
         columns = whole_blocks(count, min(sizes))
         mask = None if bits == (1 << columns) - 1 else Mask(bits, per)

@@ -16,7 +16,7 @@ from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.recorder import BUFFERS, GM_SHIFT
 from ascend_sim.ascend_c.stream import ROW, WordStream
 from ascend_sim.ascend_c.translate import steps_of
-from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
+from ascend_sim.ascend_c.words import NOTES, PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.engine.compiled import library
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
@@ -53,8 +53,7 @@ class ShapeSteps:
         """
         if not shapes:
             return
-        spaces = [[one == "GM" for one in WORDS[word.name].addresses] for word in words]
-        in_gm = np.array([[*one, *(False,) * (3 - len(one))] for one in spaces], np.bool_)
+        in_gm = np.array([[one == "GM" for one in WORDS[word.name].spaces] for word in words], np.bool_)
         self.in_gm = np.concatenate((self.in_gm, in_gm))
         self.count = np.concatenate((self.count, np.array([len(one) for one in shapes], np.int64)))
         new = np.array([step for one in shapes for step in one], np.int64).reshape(-1, 4)
@@ -315,7 +314,7 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
     looked_at = np.array([word.name in ("own_barrier_", "allocate_", "stray_", "atomic_left_") for word in words], np.bool_)
     told = recording.rows[looked_at[recording.rows[:, 0]]] if looked_at.any() else recording.rows[:0]
     for number, word in enumerate(words):
-        if not WORDS[word.name].note:
+        if word.name not in NOTES:
             continue
         mine = told[told[:, 0] == number]
         if word.name == "own_barrier_":

@@ -23,11 +23,6 @@ SETS, ASKS = 3, 2
 """Modes of a word: it waits for the flags of its fractals, and changes them or not (asc-devkit, UnitFlag page)."""
 
 
-GOES_ON = 1 << 8
-"""Bit of a product that goes on with the library's sum in a full tile (asim/matmul.h; assumed: the public pages allow it and do
-not say how)."""
-
-
 class _Inserted(NamedTuple):
     """One row to insert for a unit flag: the index of the row before which it goes, and its instruction's key."""
 
@@ -138,7 +133,6 @@ def with_unit_flags(
         mode = word.fields.get("unit_flag", 0)
         if not mode:
             continue
-        goes_on, mode = mode & GOES_ON, mode & ~GOES_ON
         is_product = word.name == "mad"
         if mode not in (SETS, ASKS):
             call = "Mmad" if is_product else "Fixpipe"
@@ -146,7 +140,7 @@ def with_unit_flags(
         one = k.table.instructions[rows[row, 0]]
         region = one.writes()[0] if is_product else one.reads()[0]
         use = _Use(row, one, int(rows[row, 1 if is_product else 2]), region)
-        if goes_on:
+        if word.fields.get("goes_on"):
             tiles.filled = [one for one in tiles.filled if not one.meets(use)]
         try:
             (tiles.product if is_product else tiles.drain)(use, mode)

@@ -27,7 +27,6 @@ from ascend_sim.ascend_c.repeats import (
     strides_of,
     whole_blocks,
 )
-from ascend_sim.ascend_c.words import BINARY, CASTING, SCALAR, SHIFTS, UNARY
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
@@ -67,20 +66,17 @@ from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.described import Key
 from ascend_sim.numerics.integers import INTEGERS
 
-_OPERATIONS = dict(
-    zip(
-        BINARY,
-        (
-            *("add", "sub", "mul", "div", "max", "min", "and", "or", "add_relu", "sub_relu"),
-            *MULTIPLY_ADD,
-        ),
-        strict=True,
-    )
-)
-_OPERATIONS |= dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
-_OPERATIONS |= dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
-_OPERATIONS |= {"vshl": "shift_left", "vshr": "shift_right"}
-_OPERATIONS |= dict(zip(CASTING, ("add_relu", "sub_relu", "mul"), strict=True))
+_BINARY = {
+    **{f"v{name}": name for name in ("add", "sub", "mul", "div", "max", "min", "and", "or")},
+    **{"vaddrelu": "add_relu", "vsubrelu": "sub_relu"},
+    **dict(zip(("vmla", "vmadd", "vmaddrelu"), MULTIPLY_ADD, strict=True)),
+}
+_UNARY = {f"v{name}": name for name in ("abs", "exp", "ln", "sqrt", "rsqrt", "relu", "not")} | {"vrec": "reciprocal"}
+_SCALAR = {f"v{name}": name for name in ("adds", "muls", "maxs", "mins", "axpy")}
+_SCALAR |= {"vlrelu": "leaky_relu", "vshl": "shift_left", "vshr": "shift_right"}
+_CASTING = {"vaddreluconv": "add_relu", "vsubreluconv": "sub_relu", "vmulconv": "mul"}
+_OPERATIONS = {**_BINARY, **_UNARY, **_SCALAR, **_CASTING}
+"""Word -> its operation, by the number of its sources and their formats."""
 _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
@@ -119,22 +115,22 @@ def _binary(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 def _unary(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
-    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src0"))
     return VectorUnary, _OPERATIONS[name], dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks
 
 
 def _scalar(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
-    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
-    operation = _OPERATIONS[name] + ("_round" if f.get("rounds") else "")
-    value = _immediate(dtype, f["scalar"])
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src0"))
+    operation = _OPERATIONS[name] + ("_round" if f.get("round") else "")
+    value = _immediate(dtype, f["value"])
     return VectorScalar, operation, dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks, value
 
 
 def _duplicate(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
     it = spread(name, f, (size_of(dtype),), ("dst",))
-    return Duplicate, dtype, it.columns, _immediate(dtype, f["scalar"]), it.rows, *it.strides, it.mask, it.blocks
+    return Duplicate, dtype, it.columns, _immediate(dtype, f["value"]), it.rows, *it.strides, it.mask, it.blocks
 
 
 def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
@@ -145,19 +141,19 @@ def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
     per, count = REPEAT // size_of(dtype), f["mask_low"]
     if f["counting"] and count > per:
-        if any(f[f"{side}_block"] != 1 for side in ("dst", "src")):
+        if any(f[f"{side}_block_stride"] != 1 for side in ("dst", "src0")):
             raise SimError(f"{name}: a count of {count} elements with gaps between blocks; a repeat's {per} are possible")
-        strides = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in ("dst", "src"))
+        strides = tuple(f[f"{side}_repeat_stride"] * BLOCK_BYTES for side in ("dst", "src0"))
         return VectorCopy, dtype, count, repeat_of(name, f), *(strides if f["repeat"] > 1 else (0, 0)), None, ()
     if f["counting"]:
         f = as_mask(f, max(count, 0))
-    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src0"))
     return VectorCopy, dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks
 
 
 def _convert(name: str, f: Fields, chip: ChipSpec) -> Key:
     source, target = dtype_of(f["source"]), dtype_of(f["target"])
-    it = spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
+    it = spread(name, f, (size_of(target), size_of(source)), ("dst", "src0"))
     layout = it.rows, *it.strides, it.mask, it.blocks
     if (source, target) == ("int32", "float16"):  # it has no mode (stated: asc-devkit, Cast)
         scale = float(np.array(f["deq_scale"] & 0xFFFF, np.uint16).view(np.float16))
@@ -178,8 +174,8 @@ def _casting(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 def _mul_add_wide(name: str, f: Fields, chip: ChipSpec) -> Key:
     source, target = dtype_of(f["source"]), dtype_of(f["target"])
-    scalar = _immediate(source, f["scalar"]) if "scalar" in f else None
-    sides = ("dst", "src0", "src1") if scalar is None else ("dst", "src")
+    scalar = _immediate(source, f["value"]) if "value" in f else None
+    sides = ("dst", "src0", "src1") if scalar is None else ("dst", "src0")
     it = spread(name, f, (size_of(target), *(size_of(source) for _ in sides[1:])), sides)
     dst, first, second = (*it.strides, 0)[:3]
     return VectorMulAddWide, it.columns, scalar, it.rows, dst, first, it.mask, it.blocks, second
@@ -191,12 +187,12 @@ def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
     Raises SimError for bits with gaps.
     """
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
-    if f["dst_block"] != 1 or (repeat > 1 and f["dst_repeat"] != 8):
+    if f["dst_block_stride"] != 1 or (repeat > 1 and f["dst_repeat_stride"] != 8):
         raise SimError(f"{name}: bits with gaps are not simulated; a block stride of 1 and a repeat stride of 8 are")
     sources = [side for side in sides_of(name, f) if side != "dst"]
-    blocks = tuple(f[f"{side}_block"] * BLOCK_BYTES for side in ("dst", *sources))
-    strides = [f[f"{side}_repeat"] * BLOCK_BYTES for side in sources] + [0] * (2 - len(sources))
-    scalar = _immediate(dtype, f["scalar"]) if name == "vcmpvs" else None
+    blocks = tuple(f[f"{side}_block_stride"] * BLOCK_BYTES for side in ("dst", *sources))
+    strides = [f[f"{side}_repeat_stride"] * BLOCK_BYTES for side in sources] + [0] * (2 - len(sources))
+    scalar = _immediate(dtype, f["value"]) if name == "vcmpvs" else None
     per, one = REPEAT // size_of(dtype), all(block == BLOCK_BYTES for block in blocks)
     key = Compare, _COMPARISONS[f["mode"]], dtype
     if one and (repeat == 1 or all(stride == REPEAT for stride in strides[: len(sources)])):
@@ -230,7 +226,7 @@ def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
     if f["mask_offset"] < 0:
         layout = (it.rows, *it.strides, it.mask, it.blocks)
         return SelectByRegister, dtype, it.columns, *layout
-    scalar = _immediate(dtype, f["scalar"]) if by_scalar else None
+    scalar = _immediate(dtype, f["value"]) if by_scalar else None
     key = Select, dtype, it.columns, f["mask_offset"], 0 if by_scalar else f["other_offset"], scalar
     if it.rows == 1 and it.mask is None and not it.blocks:
         return key
@@ -253,7 +249,7 @@ def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
     if f["counting"]:
         f = as_mask(f | {"repeat": 1}, f["mask_low"])
     it = _reduced(name, f, dtype)
-    contiguous = not it.blocks and (it.rows == 1 or f["dst_repeat"] == 1)
+    contiguous = not it.blocks and (it.rows == 1 or f["dst_repeat_stride"] == 1)
     stride = it.strides[1] if it.rows > 1 else it.columns * size_of(dtype)
     whole = it.rows, it.columns, stride, _REDUCTIONS[name], dtype
     if order and contiguous:
@@ -267,7 +263,7 @@ def _reduced(name: str, f: Fields, dtype: str) -> WordRows:
     """Return the elements of a reduction, repeat by repeat; strides are those of results and of src."""
     per = REPEAT // size_of(dtype)
     bits, repeat = mask_of(f, per), repeat_of(name, f)
-    columns, block, mask = bits.bit_length(), f["src_block"] * BLOCK_BYTES, None
+    columns, block, mask = bits.bit_length(), f["src0_block_stride"] * BLOCK_BYTES, None
     blocks: tuple[int, ...] = ()
     if block != BLOCK_BYTES and columns * size_of(dtype) > BLOCK_BYTES:
         columns, blocks = whole_blocks(columns, size_of(dtype)), (BLOCK_BYTES, block)
@@ -290,7 +286,8 @@ def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
     size, pairs = size_of(dtype), name == "vcpadd"
     it = WordRows(f["mask_low"], 1, (0, 0), None) if f["counting"] else _reduced(name, f, dtype)
     per = REPEAT // size
-    adjoins = it.rows == 1 or (it.columns == per and f["src_repeat"] == REPEAT // BLOCK_BYTES and f["dst_repeat"] == 1)
+    whole = it.columns == per and f["src0_repeat_stride"] == REPEAT // BLOCK_BYTES
+    adjoins = it.rows == 1 or (whole and f["dst_repeat_stride"] == 1)
     count = it.rows * it.columns
     if not adjoins or it.mask is not None or it.blocks or (pairs and count % 2):
         return _pieces("pair" if pairs else "block", name, it, dtype)
@@ -304,13 +301,14 @@ def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
     """
     dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
     size = size_of(dtype)
-    count, block = f["mask_low"] if f["counting"] else REPEAT // size, f["src_block"] * BLOCK_BYTES
+    count, block = f["mask_low"] if f["counting"] else REPEAT // size, f["src0_block_stride"] * BLOCK_BYTES
     if count < 1 or (block != BLOCK_BYTES and count * size % BLOCK_BYTES):
         raise SimError(
-            f"GatherMask: mask {count}; it must be at least 1, and fill whole blocks with src0BlockStride {f['src_block']}"
+            f"GatherMask: mask {count}; it must be at least 1, and fill whole blocks with src0BlockStride "
+            f"{block // BLOCK_BYTES}"
         )
     blocks = () if block == BLOCK_BYTES else (BLOCK_BYTES, block)
-    strides = (f["src_repeat"] * BLOCK_BYTES, f["bits_repeat"] * BLOCK_BYTES) if repeat > 1 else (0, 0)
+    strides = (f["src0_repeat_stride"] * BLOCK_BYTES, f["src1_repeat_stride"] * BLOCK_BYTES) if repeat > 1 else (0, 0)
     return GatherMask, dtype, count, f["pattern"], repeat, *strides, blocks
 
 
@@ -331,7 +329,7 @@ def _gather(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 def _gather_blocks(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a Gatherb; a block stride of 0 is 1 (stated: asc-devkit, Gatherb, products A2 and A3)."""
-    block, stride = (f["dst_block"] or 1) * BLOCK_BYTES, f["dst_repeat"] * BLOCK_BYTES
+    block, stride = (f["dst_block_stride"] or 1) * BLOCK_BYTES, f["dst_repeat_stride"] * BLOCK_BYTES
     return GatherBlocks, dtype_of(f["format"]), repeat_of(name, f), f["source_bytes"], block, stride
 
 
@@ -359,7 +357,7 @@ def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
     if size == 1:
         key = TransposeHalves, dtype, dst_step, src_step, bool(f["dst_upper"]), bool(f["src_upper"])
     numbers = range(repeat) if repeat > 1 else (1,)
-    return [WordStep(key, n * f["dst_repeat"] * BLOCK_BYTES, n * f["src_repeat"] * BLOCK_BYTES) for n in numbers]
+    return [WordStep(key, n * f["dst_repeat_stride"] * BLOCK_BYTES, n * f["src0_repeat_stride"] * BLOCK_BYTES) for n in numbers]
 
 
 def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -369,10 +367,10 @@ def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """
     dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
     each, size = REPEAT // BLOCK_BYTES, size_of(dtype)
-    step = f["dst_block"] * BLOCK_BYTES
-    together = repeat if repeat == 1 or f["dst_repeat"] == each * f["dst_block"] else 1
+    step = f["dst_block_stride"] * BLOCK_BYTES
+    together = repeat if repeat == 1 or f["dst_repeat_stride"] == each * f["dst_block_stride"] else 1
     key = BroadcastColumn, dtype, BLOCK_BYTES // size, each * together, step
-    return [WordStep(key, n * f["dst_repeat"] * BLOCK_BYTES, n * each * size) for n in range(0, repeat, together)]
+    return [WordStep(key, n * f["dst_repeat_stride"] * BLOCK_BYTES, n * each * size) for n in range(0, repeat, together)]
 
 
 def _alone(make: Callable[[str, Fields, ChipSpec], Key]) -> Callable[[str, Fields, ChipSpec], Steps]:
@@ -396,13 +394,13 @@ _STEP_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Sequence[WordStep]]
     "store_cmpmask": _alone(lambda name, f, chip: (StoreMaskRegister,)),
 }
 _KEY_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Key]] = {
-    **dict.fromkeys(BINARY, _binary),
-    **dict.fromkeys(UNARY, _unary),
-    **dict.fromkeys((*SCALAR, *SHIFTS), _scalar),
+    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(_UNARY, _unary),
+    **dict.fromkeys(_SCALAR, _scalar),
     "vector_dup": _duplicate,
     "vcopy": _copy,
     "vconv": _convert,
-    **dict.fromkeys(CASTING, _casting),
+    **dict.fromkeys(_CASTING, _casting),
     **dict.fromkeys(("vmla_wide_", "vaxpy_wide_"), _mul_add_wide),
     "vsel": _select,
     **dict.fromkeys(OF_REPEATS, _reduce),

@@ -7,6 +7,7 @@ import pytest
 
 from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.stream import CRASHED, read
+from ascend_sim.ascend_c.words import NAMES
 from ascend_sim.errors import SimError
 
 pytestmark = pytest.mark.fast
@@ -19,13 +20,14 @@ def frame(kind: int, *numbers: int, text: str = "") -> bytes:
     return np.array([kind, len(body)], np.int64).tobytes() + body
 
 
-SHAPE, LINE = frame(1, 3, 4), frame(2, 17, text="add.cpp")
+BARRIER = NAMES.index("pipe_barrier")
+SHAPE, LINE = frame(1, BARRIER, 4), frame(2, 17, text="add.cpp")
 END = frame(4, CRASHED, 11, 17, 8, 2, text="add.cpp|bad")
 
 
 def test_a_recording_is_read() -> None:
     found = read(SHAPE + LINE + frame(3, 0, 0, 1, 2, 3) + frame(3, 0, 0, 4, 5, 6) + END)
-    assert found.shapes == [(3, 4)] and found.lines == [("add.cpp", 17)]
+    assert found.shapes == [(BARRIER, 4)] and found.lines == [("add.cpp", 17)]
     assert found.rows.tolist() == [[0, 0, 1, 2, 3], [0, 0, 4, 5, 6]]
     assert (found.how, found.detail, found.last, found.text) == (CRASHED, 11, ("add.cpp", 17), "bad")
     assert (found.turns, found.calls) == (8, 2)

@@ -31,13 +31,14 @@ def elements(f: dict[str, int], side: str, size: int, per: int) -> Iterator[tupl
     for repeat in range(-(-count // per) if counting else f["repeat"]):
         for i in range(per):
             if repeat * per + i < count if counting else mask >> i & 1:
-                at = repeat * f[f"{side}_repeat"] * 32 + i * size // 32 * f.get(f"{side}_block", 1) * 32 + i * size % 32
+                block = f.get(f"{side}_block_stride", 1)
+                at = repeat * f[f"{side}_repeat_stride"] * 32 + i * size // 32 * block * 32 + i * size % 32
                 yield repeat, i, at
 
 
 def fields_of(name: str, dtype: str, given_fields: dict[str, int]) -> dict[str, int]:
-    usual = {"format": FORMATS.index(dtype), "order": 0, "counting": 0, "rounds": 0, "deq_scale": 0, "mode": 0}
-    return {field: (usual | given_fields)[field] for field in WORDS[name].fields}
+    usual = {"format": FORMATS.index(dtype), "order": 0, "counting": 0, "round": 0, "deq_scale": 0, "mode": 0}
+    return {field: (usual | given_fields)[field] for field in WORDS[name].recorded}
 
 
 @st.composite
@@ -47,8 +48,8 @@ def strided(draw: Any, name: str, size: int, sides: tuple[str, ...], has_blocks:
     f = {"repeat": draw(st.integers(1, 3))}
     for side in sides:
         block = draw(st.sampled_from((1, 1, 1, 2) if side == "dst" else (1, 1, 1, 2, 0))) if has_blocks else 1
-        f[f"{side}_block"] = block
-        f[f"{side}_repeat"] = draw(st.sampled_from((8, 8, 9) if side == "dst" else (8, 8, 9, 0, 4))) * max(block, 1)
+        f[f"{side}_block_stride"] = block
+        f[f"{side}_repeat_stride"] = draw(st.sampled_from((8, 8, 9) if side == "dst" else (8, 8, 9, 0, 4))) * max(block, 1)
     whole = (1 << per) - 1
     masks = st.one_of(st.just(whole), st.integers(1, per).map(lambda n: (1 << n) - 1), st.integers(1, whole))
     mask = draw(masks)
@@ -116,9 +117,9 @@ UNARY = {
 def test_one_source(data: Any, name: str, which: int, seed: int) -> None:
     dtype = UNARY[name][0][which]
     size, scalar = np.dtype(dtype).itemsize, 2
-    sides = ("dst",) if name == "vector_dup" else ("dst", "src")
-    f = data.draw(strided(name, size, sides)) | {"scalar": scalar if "int" in dtype else int(np.float32(2).view(np.uint32))}
-    f |= {"src_block": f.get("src_block", 1), "src_repeat": f.get("src_repeat", 0)}
+    sides = ("dst",) if name == "vector_dup" else ("dst", "src0")
+    f = data.draw(strided(name, size, sides)) | {"value": scalar if "int" in dtype else int(np.float32(2).view(np.uint32))}
+    f |= {"src0_block_stride": f.get("src0_block_stride", 1), "src0_repeat_stride": f.get("src0_repeat_stride", 0)}
     if name == "vcopy" and f["counting"]:  # the count is that of each repeat
         f |= {"mask_low": min(f["mask_low"], 256 // size)}
     f = fields_of(name, dtype, f)
@@ -128,7 +129,7 @@ def test_one_source(data: Any, name: str, which: int, seed: int) -> None:
     if name == "vcopy" and f["counting"]:
         mask = (1 << f["mask_low"]) - 1
         told = f | {"counting": 0, "mask_low": mask & (1 << 64) - 1, "mask_high": mask >> 64}
-    for dst, src in zip(elements(told, "dst", size, 256 // size), elements(told, "src", size, 256 // size), strict=True):
+    for dst, src in zip(elements(told, "dst", size, 256 // size), elements(told, "src0", size, 256 // size), strict=True):
         write(ub, DST + dst[2], dtype, UNARY[name][1](int(number(before, SRC0 + src[2], dtype)), scalar))
     run(name, f, bench)
     assert bench.get("UB", 0, np.uint8, 8192).tobytes() == bytes(ub)
@@ -142,14 +143,14 @@ def test_one_source(data: Any, name: str, which: int, seed: int) -> None:
 )
 def test_casts(data: Any, pair: tuple[str, str], seed: int) -> None:
     source, target = pair
-    sizes = {"dst": np.dtype(target).itemsize, "src": np.dtype(source).itemsize}
+    sizes = {"dst": np.dtype(target).itemsize, "src0": np.dtype(source).itemsize}
     per = 256 // max(sizes.values())
-    f = data.draw(strided("vconv", max(sizes.values()), ("dst", "src")))
+    f = data.draw(strided("vconv", max(sizes.values()), ("dst", "src0")))
     f |= {"source": FORMATS.index(source), "target": FORMATS.index(target), "mode": 1 if source != "float16" else 0}
     f = fields_of("vconv", source, f)
     bench, ub = workbench(source, seed)
     before = bytearray(ub)
-    for dst, src in zip(elements(f, "dst", sizes["dst"], per), elements(f, "src", sizes["src"], per), strict=True):
+    for dst, src in zip(elements(f, "dst", sizes["dst"], per), elements(f, "src0", sizes["src0"], per), strict=True):
         write(ub, DST + dst[2], target, number(before, SRC0 + src[2], source))
     run("vconv", f, bench)
     assert bench.get("UB", 0, np.uint8, 8192).tobytes() == bytes(ub)
@@ -161,8 +162,8 @@ def test_comparisons(data: Any, dtype: str, by_scalar: bool, seed: int) -> None:
     """The bits of repeats lie one behind the other; no mask leaves any out."""
     size = np.dtype(dtype).itemsize
     per = 256 // size
-    sides, name = (("src",), "vcmpvs") if by_scalar else (("src0", "src1"), "vcmpv")
-    f = data.draw(strided(name, size, sides)) | {"dst_block": 1, "dst_repeat": 8, "scalar": 0, "mode": 0}
+    sides, name = (("src0",), "vcmpvs") if by_scalar else (("src0", "src1"), "vcmpv")
+    f = data.draw(strided(name, size, sides)) | {"dst_block_stride": 1, "dst_repeat_stride": 8, "value": 0, "mode": 0}
     f |= {"counting": 0, "mask_low": -1, "mask_high": -1}
     bench, ub = workbench(dtype, seed)
     before = bytearray(ub)
@@ -183,9 +184,13 @@ def test_selections(data: Any, dtype: str, mode: int, seed: int) -> None:
     per = 256 // size
     f = data.draw(strided("vsel", size, ("dst", "src0", "src1")))
     if f["counting"] and mode:  # of elements that adjoin
-        f |= {f"{side}_{what}": wide for side in ("dst", "src0", "src1") for what, wide in (("block", 1), ("repeat", 8))}
+        f |= {
+            f"{side}_{what}": wide
+            for side in ("dst", "src0", "src1")
+            for what, wide in (("block_stride", 1), ("repeat_stride", 8))
+        }
     scalar = int(np.float32(3).view(np.uint32))
-    f |= {"mode": mode, "mask_offset": 0, "other_offset": 0 if mode == 1 else BITS, "scalar": scalar}
+    f |= {"mode": mode, "mask_offset": 0, "other_offset": 0 if mode == 1 else BITS, "value": scalar}
     f = fields_of("vsel", dtype, f)
     bench, ub = workbench(dtype, seed)
     before = bytearray(ub)
@@ -214,16 +219,16 @@ def test_reductions(data: Any, name: str, dtype: str, order: int) -> None:
     size = np.dtype(dtype).itemsize
     per = 256 // size
     order = order if name in ("vcmax", "vcmin") else 0
-    f = data.draw(strided(name, size, ("src",))) | {"dst_repeat": data.draw(st.integers(1, 3)), "order": order}
+    f = data.draw(strided(name, size, ("src0",))) | {"dst_repeat_stride": data.draw(st.integers(1, 3)), "order": order}
     bench, ub = workbench(dtype, data.draw(st.integers(0, 99)))
     before = bytearray(ub)
     piece = per if name in ("vcadd", "vcmax", "vcmin") else 2 if name == "vcpadd" else 32 // size
     room = {0: size, 1: 2 * size, 2: 2 * size, 3: 4}[order]  # an index alone has 4 bytes (public page of ReduceRepeat)
     held: dict[tuple[int, int], list[tuple[int, Any]]] = {}
-    for repeat, i, at in elements(f, "src", size, per):
+    for repeat, i, at in elements(f, "src0", size, per):
         held.setdefault((repeat, i // piece), []).append((i, number(before, SRC0 + at, dtype)))
     for (repeat, place), taken in held.items():
-        at = DST + (repeat * f["dst_repeat"] * (per // piece) + place) * room
+        at = DST + (repeat * f["dst_repeat_stride"] * (per // piece) + place) * room
         value = REDUCTIONS[name](int(x) for _, x in taken)
         index = next(i for i, x in taken if int(x) == value) if order else 0
         raw = [np.array(value).astype(TYPES[dtype]).tobytes(), index.to_bytes(size, "little")]
@@ -244,22 +249,24 @@ def test_gather_mask(data: Any, dtype: str, pattern: int, seed: int) -> None:
     """A count is that of each repeat, and may be longer than one."""
     size = np.dtype(dtype).itemsize
     per = 256 // size
-    f = {"repeat": data.draw(st.integers(1, 3)), "src_block": data.draw(st.sampled_from((1, 1, 2))), "pattern": pattern}
-    f |= {"src_repeat": data.draw(st.sampled_from((8, 4, 17))), "bits_repeat": data.draw(st.integers(0, 2))}
+    f = {"repeat": data.draw(st.integers(1, 3)), "src0_block_stride": data.draw(st.sampled_from((1, 1, 2))), "pattern": pattern}
+    f |= {"src0_repeat_stride": data.draw(st.sampled_from((8, 4, 17))), "src1_repeat_stride": data.draw(st.integers(0, 2))}
     f |= {"counting": data.draw(st.integers(0, 1)), "mask_low": 0, "mask_high": 0}
     if f["counting"]:
         held = 32 // size
-        f["mask_low"] = data.draw(st.integers(1, per + 20)) if f["src_block"] == 1 else held * data.draw(st.integers(1, 9))
+        f["mask_low"] = (
+            data.draw(st.integers(1, per + 20)) if f["src0_block_stride"] == 1 else held * data.draw(st.integers(1, 9))
+        )
     count = f["mask_low"] if f["counting"] else per
     bench, ub = workbench(dtype, seed)
     before, kept = bytearray(ub), []
     takes = ["", "01", "10", "0001", "0010", "0100", "1000", "1"][pattern][::-1]
     for repeat in range(f["repeat"]):
         for i in range(count):
-            bits = SRC1 + repeat * f["bits_repeat"] * 32
+            bits = SRC1 + repeat * f["src1_repeat_stride"] * 32
             chosen = takes[i % len(takes)] == "1" if pattern else before[bits + i // 8] >> i % 8 & 1
             if chosen:
-                at = repeat * f["src_repeat"] * 32 + i * size // 32 * f["src_block"] * 32 + i * size % 32
+                at = repeat * f["src0_repeat_stride"] * 32 + i * size // 32 * f["src0_block_stride"] * 32 + i * size % 32
                 kept.append(before[SRC0 + at : SRC0 + at + size])
     ub[DST : DST + size * len(kept)] = b"".join(kept)
     run("vreducev2", fields_of("vreducev2", dtype, f), bench)
@@ -268,7 +275,7 @@ def test_gather_mask(data: Any, dtype: str, pattern: int, seed: int) -> None:
 
 @pytest.mark.parametrize(("block", "stride"), [(1, 8), (2, 16), (1, 10), (3, 24), (2, 17)])
 def test_each_element_over_a_block(block: int, stride: int) -> None:
-    f = fields_of("vbrcb", "float32", {"dst_block": block, "dst_repeat": stride, "repeat": 3})
+    f = fields_of("vbrcb", "float32", {"dst_block_stride": block, "dst_repeat_stride": stride, "repeat": 3})
     bench, ub = workbench("float32", 1)
     before = bytearray(ub)
     for repeat in range(3):
@@ -280,7 +287,7 @@ def test_each_element_over_a_block(block: int, stride: int) -> None:
 
 
 def test_offsets_of_a_gather_go_on_from_repeat_to_repeat() -> None:
-    f = {"dst_repeat": 9, "repeat": 2, "source_bytes": 512, "counting": 0, "mask_low": (1 << 40) - 1, "mask_high": 0}
+    f = {"dst_repeat_stride": 9, "repeat": 2, "source_bytes": 512, "counting": 0, "mask_low": (1 << 40) - 1, "mask_high": 0}
     bench, ub = workbench("float32", 2)
     offsets = np.random.default_rng(0).integers(0, 128, 128).astype(np.uint32) * 4
     bench.put("UB", SRC1, offsets)

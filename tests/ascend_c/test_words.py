@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from functools import cache
 from pathlib import Path
@@ -31,7 +32,7 @@ template <class T> LocalTensor<T> LQ(TPosition place, uint32_t at) { return Loca
 #define A2(T) auto a2 = LQ<T>(TPosition::A2, 0x1000);
 #define B2(T) auto b2 = LQ<T>(TPosition::B2, 0x2000);
 #define C1(T) auto co = LQ<T>(TPosition::CO1, 0x4000);
-static void told(const char *what, int64_t value) { asim::record({what, 1}, asim::Word::set_mov_pad_val, {0}, {value}); }
+static void told(const char *what, int64_t value) { asim::Word::own_barrier_({what, 1}, {.with_flags = value}); }
 #define RET(v) told("RETURNS", (int64_t)(v))
 #define AE(v) told("RETURNS", (v).asim_address())
 #define mark(n) told("MARK", n)
@@ -47,7 +48,7 @@ def _core(case: dict[str, Any]) -> str:
 
 @cache
 def _recorded_cases(folder: Path, core: str) -> list[list[list[Any]]]:
-    begin_case = "asim::recorder.registers.control = 0;"
+    begin_case = "asim::recorder.registers.ctrl = 0;"
     lines = "\n".join(f"{{ {begin_case} {case['code'] if _core(case) == core else ''} }}" for case in CASES)
     named = ON_CUBE if core == "AIC" else ""
     text = f'{HELP}extern "C" __global__ __aicore__ void cases(GM_ADDR gm) {{ {named}\n{lines}\n}}\n'
@@ -141,11 +142,13 @@ def test_a_comparison_into_the_mask_register_has_the_operands_of_its_intrinsic(t
     assert words == [["set_vector_mask", 0, -1], ["vcmp_lt", 0x8000, 0x10000, 1, 1, 2, 3, 4, 5, 6]]
 
 
-def test_the_header_numbers_every_word() -> None:
-    listed = header().partition("{ enum class Word : long long { ")[2].partition(" }")[0]
-    assert tuple(listed.split(", ")) == NAMES
-    registers = header().partition("{ return ")[2].partition(";")[0]
-    assert "word == Word::set_vector_mask" in registers and "vadd" not in registers and "allocate_" not in registers
+def test_the_header_has_every_word_with_its_number_and_whether_it_is_recorded_unasked() -> None:
+    found = re.findall(r"static constexpr WordOf<\w+> (\w+)\{(\d+), ([01]), '([CV ])'\};", header())
+    assert [(name, int(number)) for name, number, *_ in found] == [(name, number) for number, name in enumerate(NAMES)]
+    told = {name: (always, core) for name, _, always, core in found}
+    assert [told[name] for name in ("set_vector_mask", "allocate_", "vadd", "mad", "copy_ubuf_to_gm", "dcci")] == [
+        *(("0", " "), ("1", " "), ("1", "V"), ("1", "C"), ("1", "V"), ("1", " "))
+    ]
 
 
 def test_a_shape_is_read_by_the_names_of_its_fields() -> None:

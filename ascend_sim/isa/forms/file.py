@@ -14,8 +14,10 @@ from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
 from ascend_sim.shipped import read_config
 
 _FIELD = re.compile(
-    r"(?P<bits>\d+) bits( of (?P<register>\w+))?, (?P<unit>[^,;]+)(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"
+    r"(?P<bits>\d+) bits( of (?P<register>\w+)( from (?P<first>\d+))?)?, (?P<unit>[^,;]+)"
+    r"(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"
 )
+_TEXT = "BITS bits [of REGISTER [from BIT]], UNIT[, LOW to HIGH][; SOURCE]"
 GROUPS = ("copies", "loads", "cube", "vector")
 """Groups of instructions: each is a file of configs/instructions and a module beside this one with the file's ways."""
 
@@ -56,7 +58,7 @@ def declared(group: str, arch: str = "") -> tuple[Form, ...]:
     Raises ConfigError for a wrong entry.
     """
     ways = ways_of(group)
-    entries = [entry for entry in _entries(group) if arch in ("", *entry["architectures"])]
+    entries = [entry for entry in entries_of(group) if arch in ("", *entry["architectures"])]
     return tuple(_form(f"configs/instructions/{group}.yaml", entry, ways) for entry in entries)
 
 
@@ -66,7 +68,7 @@ def atomics() -> tuple[Atomics, ...]:
 
     Raises ConfigError for a wrong entry.
     """
-    return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
+    return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in entries_of("atomics"))
 
 
 @cache
@@ -76,12 +78,13 @@ def conversions() -> tuple[Conversions, ...]:
     Raises ConfigError for a wrong entry.
     """
     where = "configs/instructions/conversions.yaml"
-    return tuple(_made(Conversions, where, _tuples(entry)) for entry in _entries("conversions"))
+    return tuple(_made(Conversions, where, _tuples(entry)) for entry in entries_of("conversions"))
 
 
 @cache
-def _entries(group: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read_config(f"instructions/{group}.yaml")["forms"]
+def entries_of(group: str, section: str = "forms") -> list[dict[str, Any]]:
+    """Return the entries of a section of configs/instructions/GROUP.yaml; none if the file has no such section. Cached."""
+    found: list[dict[str, Any]] = read_config(f"instructions/{group}.yaml").get(section, [])
     return found
 
 
@@ -114,7 +117,7 @@ def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
     for rule in rules:
         if not hasattr(way, rule.name):
             raise ConfigError(f"{where}: the way {named} has no rule {rule.name}")
-    sections = {name: tuple(_fields(where, source, entry.get(name, {}))) for name in ("fields", "fixed")}
+    sections = {name: tuple(fields_of(where, source, entry.get(name, {}))) for name in ("fields", "fixed")}
     found = sorted(one.name for one in sections["fields"])
     if found != sorted(way.names):
         raise ConfigError(f"{where}: fields {', '.join(found)}; the way {named} has {', '.join(sorted(way.names))}")
@@ -122,9 +125,8 @@ def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
     return made
 
 
-def _fields(where: str, source: str, entries: Mapping[str, str]) -> Iterator[Field]:
-    """Yield a Field for each entry, {name: "BITS bits [of REGISTER], UNIT[, LOW to HIGH][; SOURCE]"}; `source` unless it names
-    its own.
+def fields_of(where: str, source: str, entries: Mapping[str, str]) -> Iterator[Field]:
+    """Yield a Field for each entry, {name: text as in `_TEXT`}; `source` unless it names its own.
 
     Without a range all numbers of its bits are allowed. Raises ConfigError, begun by `where`, for another text or a wider
     range.
@@ -132,9 +134,10 @@ def _fields(where: str, source: str, entries: Mapping[str, str]) -> Iterator[Fie
     for name, text in entries.items():
         found = _FIELD.fullmatch(text)
         if found is None:
-            raise ConfigError(f"{where}: {name}: {text!r} is not BITS bits [of REGISTER], UNIT[, LOW to HIGH][; SOURCE]")
+            raise ConfigError(f"{where}: {name}: {text!r} is not {_TEXT}")
         bits, most = int(found["bits"]), (1 << int(found["bits"])) - 1
         low, high = int(found["low"] or 0), int(found["high"] or most)
         if not low <= high <= most:
             raise ConfigError(f"{where}: {name}: {low} to {high} in {bits} bits")
-        yield Field(name, bits, found["unit"], low, high, found["source"] or source, found["register"] or "")
+        packed = found["register"] or "", int(found["first"] or 0)
+        yield Field(name, bits, found["unit"], low, high, found["source"] or source, *packed)

@@ -18,7 +18,7 @@ _BYTES = re.compile(r"(\d+)-byte\b")
 class Field:
     """Instruction field of `bits` bits, whose values `low` to `high` (both allowed) count units of `unit`.
 
-    `register` is the register that holds it, "" for an argument.
+    `register` is the register or packed operand that holds it, from bit `first` on, "" for an argument.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Field:
     high: int
     source: str
     register: str = ""
+    first: int = 0
 
     @cached_property
     def unit_bytes(self) -> int:
@@ -90,7 +91,8 @@ class Form:
     """The compiler's instruction `name` on `architectures`, for the effects that its `way` can express.
 
     `fixed` are fields that no effect sets; `aligned` has the alignment of operands' addresses in bytes. Empty `dtypes` and
-    `items` (bytes of an item) allow all. `disputed` is a text on sources that disagree.
+    `items` (bytes of an item) allow all. `disputed` is a text on sources that disagree. `call` is the entry of the compiler's
+    call that writes the word (calls.py).
     """
 
     name: str
@@ -105,6 +107,7 @@ class Form:
     dtypes: tuple[str, ...] = ()
     items: tuple[int, ...] = ()
     disputed: str = ""
+    call: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, int, int], ...]:

@@ -7,14 +7,10 @@ namespace asim {
 
 using AscendC::Hardware;
 
-inline void set_register(Site site, Word word, int64_t &own, int64_t value) {
-    own = value;
-    record(site, word, {0}, {value});
-}
 // One bit of CTRL.
 inline void set_control(Site site, int bit, bool on) {
-    int64_t &control = recorder.registers.control;
-    set_register(site, Word::set_ctrl_, control, on ? control | 1ll << bit : control & ~(1ll << bit));
+    int64_t now = recorder.registers.ctrl;
+    Word::set_ctrl_(site, {.ctrl = on ? now | 1ll << bit : now & ~(1ll << bit)});
 }
 constexpr int HF32 = 46, HF32_TRUNCATES = 47, COLUMNS_FIRST = 51;  // bits of CTRL (recorded words)
 inline int64_t map_of(uint16_t height, uint16_t width, const uint8_t pads[4]) {
@@ -46,10 +42,11 @@ template <class T> inline void img2col(Site site, const AscendC::LocalTensor<T> 
     if (small_k) refuse(site, "LoadData with enSmallK is not simulated; enSmallK false is");
     bool left = to_left(site, "LoadData", place_of(dst));
     if (!left && sizeof(T) == 1) return;  // the public API emits nothing (recorded words)
-    const Registers &own = recorder.registers;
-    record(site, left ? Word::img2colv2_cbuf_to_ca : Word::img2colv2_cbuf_to_cb, {at(dst), at(src)},
-           {format_of<T>(), extents[0], extents[1], extents[2], extents[3], filter[0], filter[1], filter[2], filter[3], filter[4],
-            filter[5], size_w, size_h, transpose, right, channels, own.fmatrix[right], own.padding, own.boundary});
+    (left ? Word::img2colv2_cbuf_to_ca : Word::img2colv2_cbuf_to_cb)(
+        site, {.dst = at(dst), .src0 = at(src), .format = format_of<T>(), .k_extension = extents[0], .m_extension = extents[1],
+               .k_start = extents[2], .m_start = extents[3], .stride_w = filter[0], .stride_h = filter[1], .filter_w = filter[2],
+               .filter_h = filter[3], .dilation_w = filter[4], .dilation_h = filter[5], .filter_size_w = size_w, .filter_size_h = size_h,
+               .transpose = transpose, .f_matrix_ctrl = right, .channel_size = channels});
 }
 template <class T> inline int64_t exact(T value) {
     if constexpr (is_float<T> && sizeof(T) == 2) return immediate(value);
@@ -57,12 +54,11 @@ template <class T> inline int64_t exact(T value) {
 }
 inline bool by_column(QuantMode_t mode) { return mode == VREQ8 || mode == VDEQF16 || mode == VQF322B8_PRE; }
 inline bool by_scalar(QuantMode_t mode) { return mode == REQ8 || mode == DEQF16 || mode == QF322B8_PRE; }
-inline void drain(Site site, Word word, int64_t dst, int64_t src, int64_t format, int64_t source, const AscendC::DataCopyCO12DstParams &p) {
-    const Registers &own = recorder.registers;
-    bool column = by_column(p.quantPre), one = by_scalar(p.quantPre);
-    record(site, word, {dst, src},
-           {format, source, p.sid, p.nSize, p.mSize, p.dstStride, p.srcStride, p.unitFlag, p.quantPre, p.reluPre, p.channelSplit,
-            p.nz2ndEn, own.nd_parameters, one ? own.scale : 0, column ? own.configuration : 0, own.atomic});
+inline void drain(Site site, decltype(Word::copy_matrix_cc_to_gm) word, int64_t dst, int64_t src, int64_t format, int64_t source,
+                  const AscendC::DataCopyCO12DstParams &p) {
+    word(site, {.dst = dst, .src0 = src, .format = format, .source = source, .sid = p.sid, .n_size = p.nSize, .m_size = p.mSize,
+                .dst_stride = p.dstStride, .src_stride = p.srcStride, .unit_flag = p.unitFlag, .quant_pre = p.quantPre, .relu_pre = p.reluPre,
+                .channel_split = p.channelSplit, .nz2nd_en = p.nz2ndEn});
 }
 
 }  // namespace asim
@@ -73,48 +69,51 @@ namespace AscendC {
 
 template <class T> inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &p, ASIM_SITE) {
     asim::expect(site, "DataCopy with Nd2NzParams", "destination", asim::place_of(dst), Hardware::L1);
-    asim::Word word = sizeof(T) == 1   ? asim::Word::copy_gm_to_cbuf_multi_nd2nz_b8
-                      : sizeof(T) == 2 ? asim::Word::copy_gm_to_cbuf_multi_nd2nz_b16
-                                       : asim::Word::copy_gm_to_cbuf_multi_nd2nz_b32s;
-    asim::record(site, word, {asim::at(dst), asim::at(src)},
-                 {0, p.ndNum, p.nValue, p.dValue, p.srcNdMatrixStride, p.srcDValue, p.dstNzC0Stride, p.dstNzNStride, p.dstNzMatrixStride});
+    constexpr auto word = sizeof(T) == 1   ? asim::Word::copy_gm_to_cbuf_multi_nd2nz_b8
+                          : sizeof(T) == 2 ? asim::Word::copy_gm_to_cbuf_multi_nd2nz_b16
+                                           : asim::Word::copy_gm_to_cbuf_multi_nd2nz_b32s;
+    word(site, {.dst = asim::at(dst), .src0 = asim::at(src), .sid = 0, .nd_num = p.ndNum, .n_value = p.nValue, .d_value = p.dValue,
+                .src_nd_matrix_stride = p.srcNdMatrixStride, .src_d_value = p.srcDValue, .dst_nz_c0_stride = p.dstNzC0Stride,
+                .dst_nz_n_stride = p.dstNzNStride, .dst_nz_matrix_stride = p.dstNzMatrixStride});
 }
 template <class T> void DataCopy(const LocalTensor<T> &, const LocalTensor<T> &, const Nd2NzParams &) = delete;
 template <class T, class Params> void DataCopyPad(const LocalTensor<T> &, const LocalTensor<T> &, const Params &, const Nd2NzParams &) = delete;
 template <class T> inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &p, ASIM_SITE) {
     asim::expect(site, "LoadData", "source", asim::place_of(src), Hardware::L1);
     bool left = asim::to_left(site, "LoadData", asim::place_of(dst));
-    asim::record(site, left ? asim::Word::load_cbuf_to_ca : asim::Word::load_cbuf_to_cb, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.sid, p.ifTranspose, p.addrMode});
+    (left ? asim::Word::load_cbuf_to_ca : asim::Word::load_cbuf_to_cb)(
+        site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .base_idx = p.startIndex, .repeat = p.repeatTimes,
+               .src_stride = p.srcStride, .dst_gap = p.dstGap, .sid = p.sid, .transpose = p.ifTranspose, .addr_cal_mode = p.addrMode});
 }
 template <class T> inline void LoadData(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const LoadData2DParams &p, ASIM_SITE) {
     if (p.ifTranspose) asim::refuse(site, "LoadData from GM: ifTranspose turns squares between L1 and L0 alone; false is possible");
     Hardware place = asim::place_of(dst);
     bool to_l1 = place == Hardware::L1, left = !to_l1 && asim::to_left(site, "LoadData", place);
-    asim::record(site, to_l1 ? asim::Word::load_gm_to_cbuf : left ? asim::Word::load_gm_to_ca : asim::Word::load_gm_to_cb,
-                 {asim::at(dst), asim::at(src)}, {p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.sid, p.addrMode});
+    (to_l1 ? asim::Word::load_gm_to_cbuf : left ? asim::Word::load_gm_to_ca : asim::Word::load_gm_to_cb)(
+        site, {.dst = asim::at(dst), .src0 = asim::at(src), .base_idx = p.startIndex, .repeat = p.repeatTimes, .src_stride = p.srcStride,
+               .dst_gap = p.dstGap, .sid = p.sid, .addr_cal_mode = p.addrMode});
 }
 template <class T>
 inline void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &p, ASIM_SITE) {
     asim::expect(site, "LoadDataWithTranspose", "source", asim::place_of(src), Hardware::L1);
     bool left = asim::to_left(site, "LoadDataWithTranspose", asim::place_of(dst));
-    asim::record(site, left ? asim::Word::load_cbuf_to_ca_transpose : asim::Word::load_cbuf_to_cb_transpose,
-                 {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.addrMode, p.dstFracGap});
+    (left ? asim::Word::load_cbuf_to_ca_transpose : asim::Word::load_cbuf_to_cb_transpose)(
+        site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .index_id = p.startIndex, .repeat = p.repeatTimes,
+               .src_stride = p.srcStride, .dst_gap = p.dstGap, .addr_mode = p.addrMode, .dst_frac_gap = p.dstFracGap});
 }
 
 // -- img2col
 
 inline void SetFmatrix(uint16_t height, uint16_t width, const uint8_t pads[4], const FmatrixMode &mode, ASIM_SITE) {
-    bool right = mode == FmatrixMode::FMATRIX_RIGHT;
-    asim::set_register(site, right ? asim::Word::set_fmatrix_b : asim::Word::set_fmatrix, asim::recorder.registers.fmatrix[right],
-                       asim::map_of(height, width, pads));
+    int64_t map = asim::map_of(height, width, pads);
+    if (mode == FmatrixMode::FMATRIX_RIGHT) asim::Word::set_fmatrix_b(site, {.fmatrix_b = map});
+    else asim::Word::set_fmatrix(site, {.fmatrix = map});
 }
 template <class T> inline void SetLoadDataPaddingValue(const T value, ASIM_SITE) {
-    asim::set_register(site, asim::Word::set_padding, asim::recorder.registers.padding, asim::padding_of(value));
+    asim::Word::set_padding(site, {.padding = asim::padding_of(value)});
 }
 inline void SetLoadDataBoundary(uint32_t size, ASIM_SITE) {
-    asim::set_register(site, asim::Word::set_l1_3d_size, asim::recorder.registers.boundary, size);
+    asim::Word::set_l1_3d_size(site, {.l1_3d_size = size});
 }
 template <class T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAULT_CONFIG, class U = T>
 inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, ASIM_SITE) {
@@ -140,13 +139,14 @@ template <class T, class U = T> inline void InitConstValue(const LocalTensor<T> 
     Hardware place = asim::place_of(dst);
     if (place != Hardware::L1 && place != Hardware::L0A && place != Hardware::L0B)
         asim::refuse(site, "InitConstValue of %s; L1, L0A and L0B are filled so", asim::name_of(place));
-    asim::Word word = place == Hardware::L0A   ? asim::Word::create_ca_matrix
-                      : place == Hardware::L0B ? asim::Word::create_cb_matrix
-                      : std::is_same_v<T, bfloat16_t> ? asim::Word::create_cbuf_matrix_bf16
-                                                      : asim::Word::create_cbuf_matrix;
+    auto word = place == Hardware::L0A   ? asim::Word::create_ca_matrix
+                : place == Hardware::L0B ? asim::Word::create_cb_matrix
+                : std::is_same_v<T, bfloat16_t> ? asim::Word::create_cbuf_matrix_bf16
+                                                : asim::Word::create_cbuf_matrix;
     int64_t times = p.repeatTimes | (int64_t)p.blockNum << 16 | (int64_t)p.dstGap << 32;
     // Numbers of four bytes go as their bits.
-    asim::record(site, word, {asim::at(dst)}, {sizeof(T) == 4 ? asim::U32 : asim::format_of<T>(), times, asim::exact((U)p.initValue)});
+    word(site, {.dst = asim::at(dst), .format = sizeof(T) == 4 ? asim::U32 : asim::format_of<T>(), .config = times,
+                .value = asim::exact((U)p.initValue)});
 }
 template <class T, class U = T> inline void Fill(const LocalTensor<T> &dst, const InitConstValueParams<U> &p, ASIM_SITE) {
     InitConstValue<T, U>(dst, p, site);
@@ -167,9 +167,10 @@ inline void asim_mmad(asim::Site site, const LocalTensor<T> &dst, const LocalTen
     asim::expect(site, "Mmad", "result", asim::place_of(dst), Hardware::L0C);
     asim::expect(site, "Mmad", "left operand", asim::place_of(left), Hardware::L0A);
     asim::expect(site, "Mmad", "right operand", asim::place_of(right), Hardware::L0B);
-    asim::record(site, asim::Word::mad, {asim::at(dst), asim::at(left), asim::at(right)},
-                 {asim::format_of<T>(), asim::format_of<U>(), asim::format_of<S>(), bias, p.m, p.k, p.n, p.unitFlag | p.asim_goes_on << 8, p.kDirectionAlign,
-                  from_bias, p.cmatrixInitVal && !p.isBias, asim::recorder.registers.control});
+    asim::Word::mad(site, {.dst = asim::at(dst), .src0 = asim::at(left), .src1 = asim::at(right), .format = asim::format_of<T>(),
+                           .source = asim::format_of<U>(), .target = asim::format_of<S>(), .m = p.m, .k = p.k, .n = p.n,
+                           .unit_flag = p.unitFlag, .k_direction_align = p.kDirectionAlign, .c_matrix_source = from_bias,
+                           .c_matrix_init_val = p.cmatrixInitVal && !p.isBias, .bias = bias, .goes_on = p.asim_goes_on});
 }
 template <class T, class U, class S>
 inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &left, const LocalTensor<S> &right, const MmadParams &p, ASIM_SITE) {
@@ -187,22 +188,20 @@ inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &left, const Lo
 // -- results
 
 inline void SetFixpipeNz2ndFlag(uint16_t matrices, uint16_t src_matrix, uint16_t dst_matrix, ASIM_SITE) {
-    asim::set_register(site, asim::Word::set_nd_para, asim::recorder.registers.nd_parameters,
-                       matrices | (int64_t)src_matrix << 16 | (int64_t)dst_matrix << 32);
+    asim::Word::set_nd_para(site, {.nd_para = matrices | (int64_t)src_matrix << 16 | (int64_t)dst_matrix << 32});
 }
 inline void SetFixpipePreQuantFlag(uint64_t scale, ASIM_SITE) {
-    asim::set_register(site, asim::Word::set_quant_pre, asim::recorder.registers.scale, scale);
+    asim::Word::set_quant_pre(site, {.quant_scale = scale});
 }
 // Places of the scales (units of 128 bytes) and of ReLU's slopes (units of 64) in the Fixpipe buffer, and the unit flag
 // (recorded words).
 template <class T, bool relu = false> inline void SetFixPipeConfig(const LocalTensor<T> &data, bool unit = false, ASIM_SITE) {
     int64_t place = relu ? asim::at(data) >> 6 : asim::at(data) >> 7 << 8;
-    asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration, place | (int64_t)((uint64_t)unit << 63));
+    asim::Word::set_fpc(site, {.fpc = place | (int64_t)((uint64_t)unit << 63)});
 }
 template <class T>
 inline void SetFixPipeConfig(const LocalTensor<T> &relu, const LocalTensor<T> &scales, bool unit = false, ASIM_SITE) {
-    asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration,
-                       asim::at(relu) >> 6 | asim::at(scales) >> 7 << 8 | (int64_t)((uint64_t)unit << 63));
+    asim::Word::set_fpc(site, {.fpc = asim::at(relu) >> 6 | asim::at(scales) >> 7 << 8 | (int64_t)((uint64_t)unit << 63)});
 }
 template <class T, class U>
 inline void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const DataCopyCO12DstParams &p, ASIM_SITE) {
@@ -223,11 +222,12 @@ inline void asim_scaled(asim::Site site, const FixpipeParamsV220 &p, int64_t sca
     if (asim::by_scalar(p.quantPre)) SetFixpipePreQuantFlag(p.deqScalar, site);
     if (asim::by_column(p.quantPre)) {
         if (scales < 0) asim::refuse(site, "Fixpipe: VREQ8, VDEQF16 and VQF322B8_PRE take the scales of the columns, a tensor in L1");
-        asim::record(site, asim::Word::copy_cbuf_to_fbuf, {0, scales}, {1, (p.nSize * 8 + 127) / 128, 0, 0});
-        asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration, 0);
+        asim::Word::copy_cbuf_to_fbuf(site, {.dst = 0, .src0 = scales, .n_burst = 1, .len_burst = (p.nSize * 8 + 127) / 128, .src_stride = 0,
+                                             .dst_stride = 0});
+        asim::Word::set_fpc(site, {.fpc = 0});
     }
-    asim::record(site, asim::Word::own_barrier_);
-    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_FIX});
+    asim::Word::own_barrier_(site, {.with_flags = false});
+    asim::Word::pipe_barrier(site, {.pipe = PIPE_FIX});
 }
 template <class T, class U>
 inline void asim_to_gm(asim::Site site, const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, bool rows,

@@ -4,11 +4,11 @@
 #include "asim/vector.h"
 
 namespace asim {
-template <class T, class U> inline void casting(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<U> &src0,
+template <class T, class U> inline void casting(Site site, decltype(Word::vmulconv) word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<U> &src0,
                                                 const AscendC::LocalTensor<U> &src1, int64_t repeat, const AscendC::BinaryRepeatParams &p) {
-    record(site, word, {at(dst), at(src0), at(src1)},
-           {format_of<U>(), format_of<T>(), repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride, p.src0RepStride,
-            p.src1RepStride, ASIM_MASK});
+    word(site, {.dst = at(dst), .src0 = at(src0), .src1 = at(src1), .source = format_of<U>(), .target = format_of<T>(), .repeat = repeat,
+                .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.src0BlkStride, .src1_block_stride = p.src1BlkStride,
+                .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.src0RepStride, .src1_repeat_stride = p.src1RepStride});
 }
 template <class T, class U> inline AscendC::BinaryRepeatParams adjoining() {
     constexpr int64_t wide = widest<T, U>();
@@ -82,9 +82,10 @@ template <class T, class U> inline void asim_axpy(asim::Site site, const LocalTe
     if constexpr (std::is_same_v<T, U>) asim::scalar<T>(site, asim::Word::vaxpy, dst, src, value, repeat, p);
     else {
         ASIM_WIDE(T, U);
-        asim::record(site, asim::Word::vaxpy_wide_, {asim::at(dst), asim::at(src)},
-                     {asim::format_of<U>(), asim::format_of<T>(), asim::immediate(value), repeat, p.dstBlkStride, p.srcBlkStride,
-                      p.dstRepStride, p.srcRepStride, ASIM_MASK});
+        asim::Word::vaxpy_wide_(site, {.dst = asim::at(dst), .src0 = asim::at(src), .source = asim::format_of<U>(), .target = asim::format_of<T>(),
+                                       .value = asim::immediate(value), .repeat = repeat, .dst_block_stride = p.dstBlkStride,
+                                       .src0_block_stride = p.srcBlkStride, .dst_repeat_stride = p.dstRepStride,
+                                       .src0_repeat_stride = p.srcRepStride});
     }
 }
 #undef ASIM_WIDE

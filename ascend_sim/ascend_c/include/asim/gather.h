@@ -7,8 +7,8 @@ namespace AscendC {
 template <class T> inline void asim_gather(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                            const LocalTensor<uint32_t> &offsets, uint32_t base, int64_t stride, int64_t repeat) {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Gather: elements of 2 or 4 bytes");
-    asim::record(site, asim::Word::vgather, {asim::at(dst), asim::at(src) + base, asim::at(offsets)},
-                 {asim::format_of<T>(), (int64_t)src.GetLength() - base, stride, repeat, ASIM_MASK});
+    asim::Word::vgather(site, {.dst = asim::at(dst), .src0 = asim::at(src) + base, .src1 = asim::at(offsets), .format = asim::format_of<T>(),
+                               .dst_repeat_stride = stride, .repeat = repeat, .source_bytes = (int64_t)src.GetLength() - base});
 }
 template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
                                       const uint32_t base, const uint32_t count, ASIM_SITE) {
@@ -42,8 +42,9 @@ struct GatherRepeatParams {
 template <class T> inline void Gatherb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offset,
                                        const asim::Repeats repeat, const GatherRepeatParams &p, ASIM_SITE) {
     asim::set_vector_mask(site, -1, -1);
-    asim::record(site, asim::Word::vgatherb, {asim::at(dst), asim::at(src), asim::at(offset)},
-                 {asim::format_of<T>(), (int64_t)src.GetLength(), p.dstRepStride, p.dstBlkStride, repeat});
+    asim::Word::vgatherb(site, {.dst = asim::at(dst), .src0 = asim::at(src), .src1 = asim::at(offset), .format = asim::format_of<T>(),
+                                .dst_repeat_stride = p.dstRepStride, .dst_block_stride = p.dstBlkStride, .repeat = repeat,
+                                .source_bytes = src.GetLength()});
 }
 
 enum class GatherMaskMode : uint8_t { VERSION_V1, VERSION_V2 };
@@ -62,8 +63,9 @@ template <class T> inline void asim_gather_mask(asim::Site site, const LocalTens
     static_assert(sizeof(T) == 2 || sizeof(T) == 4, "GatherMask: elements of 2 or 4 bytes");
     asim::set_counting(site, counts);
     asim::set_vector_mask(site, 0, mask);
-    asim::record(site, asim::Word::vreducev2, {asim::at(dst), asim::at(src), bits},
-                 {asim::format_of<T>(), p.repeatTimes, p.src0BlockStride, pattern, p.src0RepeatStride, p.src1RepeatStride, ASIM_MASK});
+    asim::Word::vreducev2(site, {.dst = asim::at(dst), .src0 = asim::at(src), .src1 = bits, .format = asim::format_of<T>(), .repeat = p.repeatTimes,
+                                 .src0_block_stride = p.src0BlockStride, .pattern = pattern, .src0_repeat_stride = p.src0RepeatStride,
+                                 .src1_repeat_stride = p.src1RepeatStride});
 }
 template <class T, GatherMaskMode mode = defaultGatherMaskMode>
 inline void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint8_t pattern, const bool counts,
@@ -86,8 +88,8 @@ inline void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, con
 }
 
 template <class T> inline void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, ASIM_SITE) {
-    asim::vector_call();
-    asim::record(site, asim::Word::vtranspose, {asim::at(dst), asim::at(src)}, {asim::format_of<T>()});
+    asim::marked<asim::VECTOR_CALLS>();
+    asim::Word::vtranspose(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>()});
 }
 
 struct TransDataTo5HDParams {
@@ -108,22 +110,21 @@ inline int64_t asim_list_step(asim::Site site, const char *what, const uint64_t 
     return step / together;
 }
 template <class T> inline void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], const TransDataTo5HDParams &p, ASIM_SITE) {
-    asim::vector_call();
+    asim::marked<asim::VECTOR_CALLS>();
     for (int64_t number = 0; number < 4; number++) {
         const uint64_t *a = number < 2 ? dst + 8 * number : src + 8 * (number - 2);
-        asim::record(site, asim::Word::set_va_reg_sb, {0},
-                     {number, (int64_t)a[0], (int64_t)a[1], (int64_t)a[2], (int64_t)a[3], (int64_t)a[4], (int64_t)a[5], (int64_t)a[6],
-                      (int64_t)a[7]});
+        asim::Word::set_va_reg_sb(site, {.number = number, .address0 = a[0], .address1 = a[1], .address2 = a[2], .address3 = a[3],
+                                         .address4 = a[4], .address5 = a[5], .address6 = a[6], .address7 = a[7]});
     }
-    const int64_t lists[] = {(int64_t)dst[0], (int64_t)src[0]};
     int64_t dst_step = asim_list_step(site, "dst", dst, sizeof(T) == 4 ? 2 : 1), src_step = asim_list_step(site, "src", src, 1);
     if (sizeof(T) == 1)
-        asim::record(site, asim::Word::scatter_vnchwconv_b8, lists,
-                     {asim::format_of<T>(), p.repeatTimes, p.dstRepStride, p.srcRepStride, dst_step, src_step, p.dstHighHalf,
-                      p.srcHighHalf});
+        asim::Word::scatter_vnchwconv_b8(site, {.dst = dst[0], .src0 = src[0], .format = asim::format_of<T>(), .repeat = p.repeatTimes,
+                                                .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.srcRepStride,
+                                                .dst_upper = p.dstHighHalf, .src_upper = p.srcHighHalf, .dst_step = dst_step, .src_step = src_step});
     else
-        asim::record(site, sizeof(T) == 2 ? asim::Word::scatter_vnchwconv_b16 : asim::Word::scatter_vnchwconv_b32, lists,
-                     {asim::format_of<T>(), p.repeatTimes, p.dstRepStride, p.srcRepStride, dst_step, src_step});
+        (sizeof(T) == 2 ? asim::Word::scatter_vnchwconv_b16 : asim::Word::scatter_vnchwconv_b32)(
+            site, {.dst = dst[0], .src0 = src[0], .format = asim::format_of<T>(), .repeat = p.repeatTimes, .dst_repeat_stride = p.dstRepStride,
+                   .src0_repeat_stride = p.srcRepStride, .dst_step = dst_step, .src_step = src_step});
 }
 template <class T> void TransDataTo5HD(const LocalTensor<uint64_t> &, const LocalTensor<uint64_t> &, const TransDataTo5HDParams &) = delete;
 template <class T>
@@ -134,8 +135,7 @@ inline void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T>
 }
 
 inline void asim_deq_scale(asim::Site site, int64_t value) {
-    asim::recorder.registers.deq_scale = value;
-    asim::record(site, asim::Word::set_deqscale, {0}, {value});
+    asim::Word::set_deqscale(site, {.deq_scale = value});
 }
 inline void SetDeqScale(half scale, ASIM_SITE) { asim_deq_scale(site, asim::bits(scale)); }
 // The scale, 9 bits of the offset and the sign of the result in one register (recorded word).

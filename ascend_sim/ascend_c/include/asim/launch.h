@@ -78,7 +78,7 @@ inline void run(void (*entry)(T...), const Filler &fill, Tiling &tiling, const i
     setitimer(ITIMER_REAL, &limit, nullptr);
     call(entry, given, bytes, fill, tiling, std::make_index_sequence<sizeof...(T)>());
     end_messages();
-    if (recorder.registers.atomic) record(recorder.atomic, Word::atomic_left_);
+    if (recorder.registers.atomic) Word::atomic_left_(recorder.atomic);
     end(Ending::FINE, 0, recorder.last, "");
 }
 

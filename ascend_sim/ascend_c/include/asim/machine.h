@@ -56,13 +56,11 @@ inline void Trap(ASIM_SITE) { asim::refuse(site, "the kernel called Trap()"); }
 // launch decides for all values.
 template <int8_t first, int8_t last> inline int64_t GetCtrlSpr() {
     static_assert(first == 48 && last == 48, "startBit and endBit must be both 48 on these cores");
-    return (uint64_t)asim::recorder.registers.control >> 48 & 1;
+    return (uint64_t)asim::recorder.registers.ctrl >> 48 & 1;
 }
 template <int8_t first, int8_t last> inline void SetCtrlSpr(int64_t value, ASIM_SITE) {
     static_assert(first == 48 && last == 48, "startBit and endBit must be both 48 on these cores");
-    auto &control = asim::recorder.registers.control;
-    control = (control & ~(1ll << 48)) | (value & 1) << 48;
-    asim::record(site, asim::Word::set_ctrl_, {0}, {control});
+    asim::Word::set_ctrl_(site, {.ctrl = (asim::recorder.registers.ctrl & ~(1ll << 48)) | (value & 1) << 48});
 }
 inline __gm__ uint8_t *GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 inline GM_ADDR asim_system_workspace = nullptr;

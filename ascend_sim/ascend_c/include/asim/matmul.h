@@ -198,8 +198,8 @@ private:
     void clear(asim::Site site, int64_t start, int64_t bytes) {
         LocalTensor<half> all(TPosition::A1, start, bytes / 2);
         InitConstValue(all, InitConstValueParams<half>(1, bytes / 32, 0, 0), site);
-        asim::record(site, asim::Word::own_barrier_);
-        asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_MTE2});
+        asim::Word::own_barrier_(site, {.with_flags = false});
+        asim::Word::pipe_barrier(site, {.pipe = PIPE_MTE2});
     }
     void release(asim::Site site, int side, int room) {
         asim::PieceRooms &rooms = rooms_[side];

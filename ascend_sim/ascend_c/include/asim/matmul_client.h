@@ -86,7 +86,7 @@ public:
         fetch(site, (int64_t)gm.GetPhyAddr(), enAtomic, enSequentialWrite, sync);
     }
     template <bool sync = true> void GetTensorC(const LocalTensor<Out> &local, uint8_t enAtomic = 0, bool enSequentialWrite = false, ASIM_SITE) {
-        asim::vector_call();
+        asim::marked<asim::VECTOR_CALLS>();
         if (!knows(site, "GetTensorC")) return;
         int64_t tile = ahead_ ? got_ : started_, from = ahead_ ? take_ahead(site) : room(site, rooms_[3], tile_bytes());
         if (enAtomic) asim::refuse(site, "GetTensorC into the Unified Buffer: enAtomic %d; 0 is possible", enAtomic);
@@ -96,7 +96,7 @@ public:
     }
     template <bool sync = true>
     void GetTensorC(const GlobalTensor<Out> &gm, const LocalTensor<Out> &local, uint8_t enAtomic = 0, bool enSequentialWrite = false, ASIM_SITE) {
-        asim::vector_call();
+        asim::marked<asim::VECTOR_CALLS>();
         if (!knows(site, "GetTensorC")) return;
         fetch(site, (int64_t)gm.GetPhyAddr(), enAtomic, enSequentialWrite, true);
         int64_t row = Types::row_of(started_), column = Types::column_of(started_), width = enSequentialWrite ? tiling_.baseN : org_c_;
@@ -211,12 +211,12 @@ private:
     }
     // Tensor of the Unified Buffer in the room of this core in GM.
     template <class D> GlobalTensor<D> brought(asim::Site site, const LocalTensor<D> &tensor, std::pair<int64_t, int64_t> &one, int64_t elements) {
-        asim::vector_call();
+        asim::marked<asim::VECTOR_CALLS>();
         asim::wait_all(site);  // an earlier product may still read the room
         GlobalTensor<D> to;
         to.SetGlobalBuffer((D *)room(site, one, asim::up(elements * sizeof(D), 32)));
         asim::between(site, HardEvent::V_MTE3);
-        asim::copy_aligned<uint8_t>(site, false, asim::at(to), asim::at(tensor), DataCopyExtParams(1, elements * sizeof(D), 0, 0, 0));
+        asim::copy_aligned_out<uint8_t>(site, asim::at(to), asim::at(tensor), DataCopyExtParams(1, elements * sizeof(D), 0, 0, 0));
         asim::mailbox.writes = true;
         return to;
     }

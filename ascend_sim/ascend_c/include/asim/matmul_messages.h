@@ -49,15 +49,15 @@ inline int64_t taken_room(Site site, int64_t bytes) {
     return room_of(recorder.request.sub_block) + start;
 }
 inline void raise(Site site, int64_t pipe, int64_t flag) {
-    record(site, Word::own_barrier_, {0}, {1});
-    record(site, Word::ffts_cross_core_sync, {0}, {pipe, 4, flag});
+    Word::own_barrier_(site, {.with_flags = true});
+    Word::raise_(site, {.pipe = pipe, .flag = flag});
 }
 inline void wait_for(Site site, int64_t flag) {
-    record(site, Word::own_barrier_, {0}, {1});
-    record(site, Word::wait_flag_dev, {0}, {flag, 4});
+    Word::own_barrier_(site, {.with_flags = true});
+    Word::wait_flag_dev(site, {.flag = flag, .mode = 4});
 }
 inline void clean_lines(Site site, int64_t at, int64_t bytes) {
-    for (int64_t line = 0; line < bytes; line += Mailbox::LINE) record(site, Word::dcci, {at + line}, {0, 2});
+    for (int64_t line = 0; line < bytes; line += Mailbox::LINE) Word::dcci(site, {.dst = at + line, .lines = 0, .side = 2});
 }
 inline void between(Site site, AscendC::HardEvent event) {
     int64_t id = pool ? pool->first_event(site, event) : 0;
@@ -97,7 +97,7 @@ inline MatmulMessage received(Site site, int64_t core, int64_t number) {
     MatmulMessage message;
     int64_t words[sizeof(MatmulMessage) / 8] = {}, at = room_of(core) + number % Mailbox::SLOTS * Mailbox::SLOT;
     wait_for(site, Mailbox::ASKED + Mailbox::CORE * core);
-    record(site, Word::message_);
+    Word::message_(site);
     clean_lines(site, at, sizeof message);
     for (int64_t i = 0; i < message.length(); i++) {
         words[i] = scalar_load<int64_t>(site, Word::load_gm_, at + 8 * i);
@@ -127,7 +127,7 @@ struct MatmulServer {
     void run(Site site) {
         int64_t cores = recorder.request.sub_blocks, open = (1ll << cores) - 1, next = 0, taken[2] = {}, only = -1, last = -1;
         while (open) {
-            record(site, Word::any_message_, {0}, {only >= 0 ? 1ll << only : open, next, Mailbox::ASKED, Mailbox::CORE});
+            Word::any_message_(site, {.cores = only >= 0 ? 1ll << only : open, .first = next, .flag = Mailbox::ASKED, .step = Mailbox::CORE});
             int64_t core = value_of_last_row(site);
             MatmulMessage message = received(site, core, taken[core]++);
             next = (core + 1) % cores;

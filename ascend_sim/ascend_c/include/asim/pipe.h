@@ -17,7 +17,7 @@ struct Queue {
 };
 // Sets and waits of a queue. Events of a pipe with itself are barriers, which are the library's: checks do not call them redundant.
 inline void own_barrier(Site site, AscendC::HardEvent event) {
-    if (PIPES_OF_EVENT[(int)event][0] == PIPES_OF_EVENT[(int)event][1]) record(site, Word::own_barrier_);
+    if (PIPES_OF_EVENT[(int)event][0] == PIPES_OF_EVENT[(int)event][1]) Word::own_barrier_(site, {.with_flags = false});
 }
 inline void set_queue_flag(Site site, AscendC::HardEvent event, int id) { own_barrier(site, event), set_flag(site, event, id); }
 inline void wait_queue_flag(Site site, AscendC::HardEvent event, int id) { own_barrier(site, event), wait_flag(site, event, id); }
@@ -45,7 +45,8 @@ struct Pool {
     int take_queue_event(Site site, AscendC::HardEvent event) {  // of a queue: its row tells checks so
         int id = take_event(site, event);
         auto pair = PIPES_OF_EVENT[(int)event];
-        if (pair[0] != pair[1]) record(site, Word::queue_event_, {0}, {pair[0], pair[1], id});  // otherwise barriers stand for it
+        if (pair[0] != pair[1])  // otherwise barriers stand for it
+            Word::queue_event_(site, {.source = pair[0], .destination = pair[1], .id = id});
         return id;
     }
     void release_event(AscendC::HardEvent event, int id) { events[(int)event] &= ~(1 << id); }
@@ -271,8 +272,8 @@ public:
         alive_ = false;
         pool_.give_back(site);
         end_cube(site);
-        asim::record(site, asim::Word::own_barrier_);
-        asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_ALL});
+        asim::Word::own_barrier_(site, {.with_flags = false});
+        asim::Word::pipe_barrier(site, {.pipe = PIPE_ALL});
     }
     void Reset(ASIM_SITE) {
         pool_.give_back(site);
@@ -338,9 +339,8 @@ private:
         asim::set_atomic_none(site);
         asim::set_counting(site, false);
         if (!asim::ON_CUBE) return asim::set_vector_mask(site, -1, -1);
-        asim::recorder.registers.boundary = asim::recorder.registers.padding = 0;
-        asim::record(site, asim::Word::set_l1_3d_size, {0}, {0});
-        asim::record(site, asim::Word::set_padding, {0}, {0});
+        asim::Word::set_l1_3d_size(site, {.l1_3d_size = 0});
+        asim::Word::set_padding(site, {.padding = 0});
         for (int id = 0; id < OF_CUBE; id++) {
             pool_.take_queue_event(site, HardEvent::M_MTE1);
             asim::set_flag(site, HardEvent::M_MTE1, id);
@@ -454,8 +454,8 @@ private:
 // Flags of a pair of pipes.
 template <pipe_t source, pipe_t destination> class TQueSync {
 public:
-    void SetFlag(TEventID id, ASIM_SITE) { asim::record(site, asim::Word::set_flag, {0}, {source, destination, asim::event_id(site, "SetFlag", id)}); }
-    void WaitFlag(TEventID id, ASIM_SITE) { asim::record(site, asim::Word::wait_flag, {0}, {source, destination, asim::event_id(site, "WaitFlag", id)}); }
+    void SetFlag(TEventID id, ASIM_SITE) { asim::Word::set_flag(site, {.source = source, .destination = destination, .id = asim::event_id(site, "SetFlag", id)}); }
+    void WaitFlag(TEventID id, ASIM_SITE) { asim::Word::wait_flag(site, {.source = source, .destination = destination, .id = asim::event_id(site, "WaitFlag", id)}); }
 };
 
 }  // namespace AscendC

@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 #include "asim/counts.h"
-#include "asim/words.h"
+#include "asim/marks.h"
 
 namespace asim {
 
@@ -40,15 +40,27 @@ constexpr bool ON_CUBE = false;
 // A pointer into GM is (slot + 1) << GM_SHIFT plus an offset, with slots of at most MOST_TENSORS (recorder.py).
 constexpr int GM_SHIFT = 40, MOST_TENSORS = 64;
 
-// Registers of the machine on which the effect of a word depends.
-struct Registers {
-    int64_t counting = 0, mask_high = -1, mask_low = -1, atomic = 0;
-    int64_t fmatrix[2] = {-1, -1}, padding = 0, boundary = 0;  // of LoadData: left and right map, value of the padding, size
-    int64_t copy_padding = 0, pads = 0, deq_scale = 0;         // of DataCopyPad, whether it is set, and of a cast from int32 to half
-    int64_t control = 0;                                       // CTRL
-    int64_t nd_parameters = 1, scale = 0, configuration = 0;   // of Fixpipe
+// Operand of a word. A call names each one, and has no default for any.
+struct Operand {
+    template <class T> constexpr Operand(T number) : value((int64_t)number) {
+        static_assert(!__is_floating_point(T) && !__is_pointer(T), "an operand is a number of bits: bits() or immediate()");
+    }
+    int64_t value;
 };
+// A word with the structure of its operands. Words that set a register are recorded on request only; `core` is the only kind of
+// core that has the word, 'C' or 'V'.
+template <class Operands> struct WordOf {
+    int64_t number;
+    bool always;
+    char core;
+    void operator()(Site site, const Operands &operands) const;
+    void operator()(Site site) const { (*this)(site, Operands{}); }
+    constexpr bool operator==(WordOf other) const { return number == other.number; }
+};
+}  // namespace asim
+#include "asim/words.h"  // Registers, a structure for the operands of each word, and Word, as configs/instructions declares them
 
+namespace asim {
 template <class Key> struct Table {
     int64_t *cells = nullptr, capacity = 0, count = 0;  // numbers of entries, -1 where a cell is empty
     Key *entries = nullptr;
@@ -86,7 +98,7 @@ template <class Key> struct Table {
     }
 };
 
-constexpr int MOST_FIELDS = 24;
+constexpr int MOST_FIELDS = 24;  // numbers of a shape: the word, its operands and registers
 struct Shape {
     uint64_t hash;
     int64_t count, fields[MOST_FIELDS];
@@ -210,36 +222,43 @@ inline int64_t line_of(Site site) {
     return number;
 }
 
-// Record a word: its addresses, and its fields in the order of `words.py`.
-template <int A, int F> inline void record(Site site, Word word, const int64_t (&addresses)[A], const int64_t (&fields)[F]) {
-    static_assert(A <= 3 && F < MOST_FIELDS);
+// Record a word with its operands and the registers on which it depends; a word that sets registers sets them.
+template <class Operands> inline void WordOf<Operands>::operator()(Site site, const Operands &operands) const {
+    constexpr int A = Operands::ADDRESSES, F = Operands::FIELDS, ALL = 1 + F + Operands::STATE;
+    static_assert(A + F == 0 || sizeof operands == (A + F) * sizeof(int64_t));
+    static_assert(ALL <= MOST_FIELDS);
+    operands.set(recorder.registers);
     int64_t stray = recorder.stray;
     recorder.stray = 0;
     if (recorder.repeats)
         refuse(site, "a repeat of %lld, which the API's uint8_t cuts to %d; allowed are 0 to 255", (long long)recorder.repeats,
                (int)(uint8_t)recorder.repeats);
-    if (ON_CUBE ? is_vector_word(word) : is_cube_word(word)) {  // in a kernel of both the other core does it
+    if (core == (ON_CUBE ? 'V' : 'C')) {  // in a kernel of both the other core does it
         if (recorder.request.sub_blocks) return;
         refuse(site, "a call of a %s core in a kernel that runs on %s cores alone; KERNEL_TASK_TYPE_DEFAULT names the cores",
                ON_CUBE ? "vector" : "cube", ON_CUBE ? "cube" : "vector");
     }
-    int64_t key[F + 1];
-    key[0] = (int64_t)word;
-    for (int i = 0; i < F; i++) key[i + 1] = fields[i];
     if (recorder.written >= recorder.request.most_rows)
         end(Ending::TOO_LONG, recorder.written, site, "");
     recorder.written++;
     recorder.last = site;
-    if (stray) record(site, Word::stray_, {0}, {stray});
-    if (is_register(word) && !recorder.request.registers) return;
-    int64_t shape = shape_of(key, F + 1), line = line_of(site);
+    if (stray) Word::stray_(site, {.memory = stray});
+    if (!always && !recorder.request.registers) return;
+    int64_t numbers[A + F + 1], key[ALL];
+    memcpy(numbers, &operands, (A + F) * sizeof *numbers);
+    key[0] = number;
+    for (int i = 0; i < F; i++) key[i + 1] = numbers[A + i];
+    Operands::state(recorder.registers, key + 1 + F);
+    int64_t shape = shape_of(key, ALL), line = line_of(site);
     if (recorder.waiting == AT_ONCE) flush();
     int64_t *row = waiting_rows[recorder.waiting++];
     row[0] = shape;
     row[1] = line;
-    for (int i = 0; i < 3; i++) row[2 + i] = i < A ? addresses[i] : 0;
+    for (int i = 0; i < 3; i++) {
+        int at = i - Operands::FIRST;
+        row[2 + i] = at >= 0 && at < A ? numbers[at] : 0;
+    }
 }
-inline void record(Site site, Word word) { record(site, word, {0}, {0}); }
 
 // Value that the last row reads. The receiver executes all rows before it; the wait does not count for the time limit.
 inline uint64_t value_of_last_row(Site site) {

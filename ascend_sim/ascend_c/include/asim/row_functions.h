@@ -34,7 +34,8 @@ using SoftMaxTiling = AscendC::tiling::SoftMaxTiling;
 namespace AscendC {
 // Copy the elements of the mask, repeat by repeat; the steps count blocks.
 template <class T> inline void asim_copy_rows(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeat, int64_t to, int64_t from) {
-    asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)}, {asim::format_of<T>(), repeat, 1, 1, to, from, ASIM_MASK});
+    asim::Word::vcopy(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .repeat = repeat, .dst_block_stride = 1,
+                             .src0_block_stride = 1, .dst_repeat_stride = to, .src0_repeat_stride = from});
 }
 }  // namespace AscendC
 
@@ -76,7 +77,7 @@ struct RowWork {
     Floats spread, blocks, values, wide, second;  // [rows, 64], [rows, 8], [rows], and two times [rows, stride]
     void barrier() const { AscendC::asim_barrier(site); }
     // One word for each part: d = s combined with the value of its row, or of its column.
-    void binary(Word word, const RowShape &shape, const Floats &d, const Floats &s, const Floats &other, bool by_row) const {
+    void binary(Binary word, const RowShape &shape, const Floats &d, const Floats &s, const Floats &other, bool by_row) const {
         over(shape, [&](const RowPart &part) {
             set_mask(part.elements);
             int64_t step = part.step<float>(shape), still = part.across != by_row ? 0 : 8;
@@ -85,7 +86,7 @@ struct RowWork {
         });
         barrier();
     }
-    void both(Word word, const RowShape &shape, const Floats &d, const Floats &a, const Floats &b) const {
+    void both(Binary word, const RowShape &shape, const Floats &d, const Floats &a, const Floats &b) const {
         over(shape, [&](const RowPart &part) {
             set_mask(part.elements);
             int64_t step = part.step<float>(shape);
@@ -111,7 +112,7 @@ struct RowWork {
         barrier();
     }
     void set_mask(int64_t elements) const { mask_of_count(site, elements); }
-    void reduce_repeats(Word word, const Floats &d, const Floats &s, int64_t elements, int64_t repeat, int64_t step) const {
+    void reduce_repeats(Reduction word, const Floats &d, const Floats &s, int64_t elements, int64_t repeat, int64_t step) const {
         for (int64_t done = 0; done < repeat; done += 255) {
             int64_t here = repeat - done < 255 ? repeat - done : 255;
             set_mask(elements);
@@ -119,7 +120,7 @@ struct RowWork {
         }
     }
     // values[row] = a reduction of the row; `word` is that of one repeat, `fold` that of two operands.
-    void reduce(Word word, Word fold, const RowShape &shape, const Floats &s) const {
+    void reduce(Reduction word, Binary fold, const RowShape &shape, const Floats &s) const {
         AscendC::Duplicate(values, 0.0f, (shape.rows + 7) / 8 * 8, site);
         barrier();
         if (shape.stride / 8 > 255) return reduce_long(word, shape, s);
@@ -144,7 +145,7 @@ struct RowWork {
         reduce_repeats(word, values, spread, LANES, shape.rows, 8);
         barrier();
     }
-    void reduce_long(Word word, const RowShape &shape, const Floats &s) const {
+    void reduce_long(Reduction word, const RowShape &shape, const Floats &s) const {
         for (int64_t row = 0; row < shape.rows; row++) {
             Floats from = s[row * shape.stride];
             bool odd = false;
@@ -169,7 +170,7 @@ struct RowWork {
         barrier();
         lanes(rows, blocks);
     }
-    void of_values(Word word, float scalar, int64_t rows) const {
+    void of_values(WithScalar word, float scalar, int64_t rows) const {
         asim::Counted around(site, rows, false);
         asim::scalar(site, word, values, values, scalar, 1, {});
         barrier();
@@ -292,7 +293,7 @@ template <class T, class V> inline void simple_softmax(Site site, const LocalTen
 }
 
 // A reduction of each row, times a factor.
-template <class T> inline void reduce_rows(Site site, const char *call, Word word, Word fold, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+template <class T> inline void reduce_rows(Site site, const char *call, Reduction word, Binary fold, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                            const Temporary &space, const RowShape &shape, float factor = 1) {
     check_size(site, call, "the source", src, (shape.rows - 1) * shape.stride + shape.columns);
     check_size(site, call, "the destination", dst, shape.rows);
@@ -303,7 +304,7 @@ template <class T> inline void reduce_rows(Site site, const char *call, Word wor
     });
 }
 // A reduction of each column.
-template <class T> inline void reduce_columns(Site site, const char *call, Word fold, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+template <class T> inline void reduce_columns(Site site, const char *call, Binary fold, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                               const RowShape &shape, float factor = 1) {
     check_size(site, call, "the source", src, (shape.rows - 1) * shape.stride + shape.columns);
     check_size(site, call, "the destination", dst, shape.columns);
@@ -318,7 +319,7 @@ template <class T> inline void reduce_columns(Site site, const char *call, Word 
     AscendC::Muls(dst, dst, T(factor), shape.columns, site);
     AscendC::asim_barrier(site);
 }
-template <class T, class pattern> inline void reduce(Site site, const char *call, Word word, Word fold, const LocalTensor<T> &dst,
+template <class T, class pattern> inline void reduce(Site site, const char *call, Reduction word, Binary fold, const LocalTensor<T> &dst,
                                                      const LocalTensor<T> &src, const Temporary &space, const uint32_t shape[], bool padded, bool mean) {
     constexpr bool rows = std::is_same_v<pattern, AscendC::Pattern::Reduce::AR>;
     static_assert(rows || std::is_same_v<pattern, AscendC::Pattern::Reduce::RA>, "the patterns AR and RA are simulated");

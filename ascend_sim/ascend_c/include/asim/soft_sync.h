@@ -14,8 +14,8 @@ inline void SyncAll(const GlobalTensor<int32_t> &gm, const LocalTensor<int32_t> 
     if (used && used != cores)
         asim::refuse(site, "SyncAll: usedCores %d of %lld cores; all cores of the launch, or 0, are simulated", used, (long long)cores);
     asim::marked<asim::ALL_CORES>();
-    asim::record(site, asim::Word::own_barrier_, {0}, {0});
-    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_ALL});
+    asim::Word::own_barrier_(site, {.with_flags = false});
+    asim::Word::pipe_barrier(site, {.pipe = PIPE_ALL});
     LocalTensor<int32_t> mine = ub[me * WORDS];
     DataCopy(mine, gm[me * WORDS], WORDS, site);
     asim_between(site, HardEvent::MTE2_S);

@@ -11,7 +11,7 @@ constexpr int EVENTS = 8;  // ids of a pair of pipes
 
 // Bytes of a memory that a position names; GM stands for what the library takes of the Unified Buffer for itself (rows.py).
 inline void allocated(Site site, int64_t start, int64_t bytes, AscendC::TPosition position) {
-    record(site, Word::allocate_, {start}, {bytes, (int64_t)position});
+    Word::allocate_(site, {.dst = start, .size = bytes, .position = position});
 }
 inline void allocated_for_library(Site site, int64_t start, int64_t bytes) {
     allocated(site, start, bytes, AscendC::TPosition::GM);
@@ -31,26 +31,24 @@ constexpr bool has_event(int64_t source, int64_t destination) { return has_pipe(
 inline void set_flag(Site site, AscendC::HardEvent event, int64_t id) {
     auto pair = PIPES_OF_EVENT[(int)event];
     if (!has_event(pair[0], pair[1])) return;
-    if (pair[0] == pair[1]) return record(site, Word::pipe_barrier, {0}, {pair[0]});
-    record(site, Word::set_flag, {0}, {pair[0], pair[1], event_id(site, "SetFlag", id)});
+    if (pair[0] == pair[1]) return Word::pipe_barrier(site, {.pipe = pair[0]});
+    Word::set_flag(site, {.source = pair[0], .destination = pair[1], .id = event_id(site, "SetFlag", id)});
 }
 inline void wait_flag(Site site, AscendC::HardEvent event, int64_t id) {
     auto pair = PIPES_OF_EVENT[(int)event];
     if (!has_event(pair[0], pair[1])) return;
     if (pair[0] == pair[1]) {
-        if (pair[0] == 10) record(site, Word::pipe_barrier, {0}, {pair[0]});
+        if (pair[0] == 10) Word::pipe_barrier(site, {.pipe = pair[0]});
         return;
     }
-    record(site, Word::wait_flag, {0}, {pair[0], pair[1], event_id(site, "WaitFlag", id)});
+    Word::wait_flag(site, {.source = pair[0], .destination = pair[1], .id = event_id(site, "WaitFlag", id)});
 }
 inline void set_vector_mask(Site site, int64_t high, int64_t low) {
-    recorder.registers.mask_high = high;
-    recorder.registers.mask_low = low;
-    record(site, Word::set_vector_mask, {0}, {high, low});
+    Word::set_vector_mask(site, {.mask_high = high, .mask_low = low});
 }
 inline void set_counting(Site site, bool counting) {
     recorder.registers.counting = counting;
-    record(site, counting ? Word::set_mask_count : Word::set_mask_norm);
+    (counting ? Word::set_mask_count : Word::set_mask_norm)(site);
 }
 inline int64_t low_bits(int64_t count) { return count >= 64 ? -1 : count <= 0 ? 0 : (1ll << count) - 1; }
 template <class... T> constexpr int64_t widest() {
@@ -70,15 +68,15 @@ inline void mask_of_count(Site site, int64_t count) { set_vector_mask(site, low_
 template <class T> inline void set_atomic_format(Site site, int64_t operation) {
     recorder.registers.atomic = operation << 8 | format_of<T>();
     recorder.atomic = site;
-    record(site, Word::set_atomic_format, {0}, {format_of<T>()});
+    Word::set_atomic_format(site, {.format = format_of<T>()});
 }
-template <class T> inline void set_atomic(Site site, Word word, int64_t operation) {
-    record(site, word);
+template <class T> inline void set_atomic(Site site, decltype(Word::set_atomic_add) word, int64_t operation) {
+    word(site);
     set_atomic_format<T>(site, operation);
 }
 inline void set_atomic_none(Site site) {
     recorder.registers.atomic = 0;
-    record(site, Word::set_atomic_none);
+    Word::set_atomic_none(site);
 }
 }  // namespace asim
 
@@ -88,7 +86,7 @@ template <HardEvent event> inline void SetFlag(int32_t id, ASIM_SITE) { asim::se
 template <HardEvent event> inline void WaitFlag(int32_t id, ASIM_SITE) { asim::wait_flag(site, event, id); }
 template <pipe_t pipe> inline void PipeBarrier(ASIM_SITE) {
     if (asim::ON_CUBE && pipe == PIPE_V) return;
-    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe});
+    asim::Word::pipe_barrier(site, {.pipe = pipe});
 }
 
 inline void SetMaskCount(ASIM_SITE) { asim::set_counting(site, true); }
@@ -123,15 +121,15 @@ enum class CacheLine : uint64_t { SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE };
 enum class DcciDst : uint64_t { CACHELINE_ALL = 0, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
 template <class T, CacheLine lines, DcciDst target = DcciDst::CACHELINE_OUT>
 inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst, ASIM_SITE) {
-    asim::record(site, asim::Word::dcci, {asim::at(dst)}, {(int64_t)lines, (int64_t)target});
+    asim::Word::dcci(site, {.dst = asim::at(dst), .lines = lines, .side = target});
 }
 
 // A hint: the line of an element comes to the data cache. And a barrier of the scalar unit's own accesses, which are in order.
 template <class T> inline void DataCachePreload(const GlobalTensor<T> &src, const int64_t offset, ASIM_SITE) {
-    asim::record(site, asim::Word::dc_preload, {asim::at(src)}, {offset});
+    asim::Word::dc_preload(site, {.src0 = asim::at(src), .offset = offset});
 }
 enum class MemDsbT : uint8_t { ALL, DDR, UB, SEQ };
-template <MemDsbT which> inline void DataSyncBarrier(ASIM_SITE) { asim::record(site, asim::Word::dsb, {0}, {(int64_t)which}); }
+template <MemDsbT which> inline void DataSyncBarrier(ASIM_SITE) { asim::Word::dsb(site, {.which = which}); }
 
 // Flags between cores. The word of a wait has the flag alone: it is of the mode of the core's own sets of that flag; where the
 // core sets none, a kernel of cube and vector cores waits for the other kind (mode 2).
@@ -140,19 +138,19 @@ template <uint8_t mode, pipe_t pipe> inline void CrossCoreSetFlag(uint16_t flag,
     if constexpr (mode == 0) asim::marked<asim::ALL_CORES>();
     asim::cross_id(site, "CrossCoreSetFlag", flag);
     asim::recorder.cross_modes[flag] = mode;
-    asim::record(site, asim::Word::ffts_cross_core_sync, {0}, {(int64_t)pipe, mode, flag});
+    asim::Word::ffts_cross_core_sync(site, {.pipe = pipe, .config = 1 | mode << 4 | flag << 8});
 }
 template <uint8_t mode = 0, pipe_t pipe = PIPE_S> inline void CrossCoreWaitFlag(uint16_t flag, ASIM_SITE) {
     asim::cross_id(site, "CrossCoreWaitFlag", flag);
     int64_t own = asim::recorder.cross_modes[flag], other = asim::recorder.request.sub_blocks ? 2 : mode;
-    asim::record(site, asim::Word::wait_flag_dev, {0}, {flag, own < 0 ? other : own});
+    asim::Word::wait_flag_dev(site, {.flag = flag, .mode = own < 0 ? other : own});
 }
 // Joins the vector cores, or cube and vector cores: the cube cores then join each other, and tell their vector cores.
 template <bool vector_cores_only = true> inline void SyncAll(ASIM_SITE) {
     constexpr uint16_t CUBES = 11, VECTORS_OF_A_BLOCK = 12, CUBE_OF_A_BLOCK = 13, VECTORS = 14;  // of the library's own
     asim::marked<asim::ALL_CORES>();
-    asim::record(site, asim::Word::own_barrier_, {0}, {!vector_cores_only});
-    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_ALL});
+    asim::Word::own_barrier_(site, {.with_flags = !vector_cores_only});
+    asim::Word::pipe_barrier(site, {.pipe = PIPE_ALL});
     if constexpr (vector_cores_only) {
         CrossCoreSetFlag<0, PIPE_MTE3>(VECTORS, site);
         CrossCoreWaitFlag<0>(VECTORS, site);
@@ -178,12 +176,12 @@ template <EngineType engine, auto function, class... T> inline void Async(T &&..
 
 // The flags and barriers of the level below.
 inline void set_flag(pipe_t source, pipe_t destination, int32_t id, ASIM_SITE) {
-    asim::record(site, asim::Word::set_flag, {0}, {(int64_t)source, (int64_t)destination, asim::event_id(site, "set_flag", id)});
+    asim::Word::set_flag(site, {.source = source, .destination = destination, .id = asim::event_id(site, "set_flag", id)});
 }
 inline void wait_flag(pipe_t source, pipe_t destination, int32_t id, ASIM_SITE) {
-    asim::record(site, asim::Word::wait_flag, {0}, {(int64_t)source, (int64_t)destination, asim::event_id(site, "wait_flag", id)});
+    asim::Word::wait_flag(site, {.source = source, .destination = destination, .id = asim::event_id(site, "wait_flag", id)});
 }
-inline void pipe_barrier(pipe_t pipe, ASIM_SITE) { asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe}); }
+inline void pipe_barrier(pipe_t pipe, ASIM_SITE) { asim::Word::pipe_barrier(site, {.pipe = pipe}); }
 
 // Waits of a kernel that is launched before the end of the one before it; here each kernel ends before the next begins.
 namespace AscendC {

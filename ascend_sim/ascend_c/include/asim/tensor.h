@@ -21,18 +21,18 @@ private:
     AscendC::ShapeInfo *noted_ = nullptr;
 };
 // An element by its address, read and written by the scalar unit.
-template <class T> inline T scalar_load(Site site, Word word, int64_t address) {
+template <class T> inline T scalar_load(Site site, decltype(Word::load_ub_) word, int64_t address) {
     if (ON_CUBE && word == Word::load_ub_) refuse(site, "GetValue of the Unified Buffer on a cube core; vector cores have it");
-    record(site, word, {0, address}, {(int64_t)sizeof(T)});
+    word(site, {.src0 = address, .size = sizeof(T)});
     uint64_t bits = value_of_last_row(site);
     T value;
     memcpy((void *)&value, &bits, sizeof value);
     return value;
 }
-template <class T> inline void scalar_store(Site site, Word word, int64_t address, T value) {
+template <class T> inline void scalar_store(Site site, decltype(Word::store_ub_) word, int64_t address, T value) {
     int64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
-    record(site, word, {address, bits}, {(int64_t)sizeof(T)});
+    word(site, {.dst = address, .src0 = bits, .size = sizeof(T)});
 }
 // Result of operator() of a tensor.
 template <class T> class Element {

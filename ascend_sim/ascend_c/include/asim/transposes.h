@@ -46,7 +46,7 @@ public:
         for (int64_t half = 0; half < HALVES; half++) turn(room, SPREAD, first + half * 16 * apart, apart, count, ROOM, next, half, 0);
         asim_barrier(site_);
         DataCopyParams p(count, bytes / 32, (ROOM - bytes) / 32, step / 32 - bytes / 32);
-        asim::record(site_, asim::Word::copy_ubuf_to_ubuf, {to, room}, {0, p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0});
+        asim::copy(site_, asim::Word::copy_ubuf_to_ubuf, to, room, p);
         asim_barrier(site_);
     }
     void to_channels_last(int64_t from, int64_t to) {

@@ -5,13 +5,6 @@
 
 namespace asim {
 
-inline const Registers &vector_call() {
-    marked<VECTOR_CALLS>();
-    return recorder.registers;
-}
-// The mask registers as a vector word sees them.
-#define ASIM_MASK asim::vector_call().counting, asim::recorder.registers.mask_high, asim::recorder.registers.mask_low
-
 // Mask words around a call in count form; the last two stand in either order, by the call's family.
 struct Counted {
     Site site;
@@ -35,34 +28,39 @@ template <bool sets, class... T> inline void mask_for_call(Site site, uint64_t c
     if (sets) mask_of_count(site, elements_of_mask<T...>(site, count));
 }
 
-template <class T> inline void binary(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src0,
+using Binary = decltype(Word::vadd);
+using Unary = decltype(Word::vabs);
+using WithScalar = decltype(Word::vadds);
+using Reduction = decltype(Word::vcadd);
+template <class T> inline void binary(Site site, Binary word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src0,
                                       const AscendC::LocalTensor<T> &src1, int64_t repeat, const AscendC::BinaryRepeatParams &p) {
-    record(site, word, {at(dst), at(src0), at(src1)},
-           {format_of<T>(), repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride, p.src0RepStride,
-            p.src1RepStride, ASIM_MASK});
+    word(site, {.dst = at(dst), .src0 = at(src0), .src1 = at(src1), .format = format_of<T>(), .repeat = repeat,
+                .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.src0BlkStride, .src1_block_stride = p.src1BlkStride,
+                .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.src0RepStride, .src1_repeat_stride = p.src1RepStride});
 }
-template <class T> inline void unary(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src,
+template <class T> inline void unary(Site site, Unary word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src,
                                      int64_t repeat, const AscendC::UnaryRepeatParams &p) {
-    record(site, word, {at(dst), at(src)},
-           {format_of<T>(), repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride, ASIM_MASK});
+    word(site, {.dst = at(dst), .src0 = at(src), .format = format_of<T>(), .repeat = repeat, .dst_block_stride = p.dstBlkStride,
+                .src0_block_stride = p.srcBlkStride, .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.srcRepStride});
 }
-template <class T> inline void scalar(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src,
+template <class T> inline void scalar(Site site, WithScalar word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src,
                                       T value, int64_t repeat, const AscendC::UnaryRepeatParams &p) {
-    record(site, word, {at(dst), at(src)},
-           {format_of<T>(), immediate(value), repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride,
-            ASIM_MASK});
+    word(site, {.dst = at(dst), .src0 = at(src), .format = format_of<T>(), .value = immediate(value), .repeat = repeat,
+                .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.srcBlkStride, .dst_repeat_stride = p.dstRepStride,
+                .src0_repeat_stride = p.srcRepStride});
 }
 template <class T>
 inline void duplicate(Site site, const AscendC::LocalTensor<T> &dst, T value, int64_t repeat, int64_t block, int64_t stride) {
-    record(site, Word::vector_dup, {at(dst)}, {format_of<T>(), immediate(value), repeat, block, 1, stride, 0, ASIM_MASK});
+    Word::vector_dup(site, {.dst = at(dst), .format = format_of<T>(), .value = immediate(value), .repeat = repeat, .dst_block_stride = block,
+                            .src0_block_stride = 1, .dst_repeat_stride = stride, .src0_repeat_stride = 0});
 }
 template <class From, class To> constexpr bool casts() { return converts(format_of<From>(), format_of<To>()); }
 template <class D, class S> inline void convert(Site site, const AscendC::LocalTensor<D> &dst, const AscendC::LocalTensor<S> &src,
                                                 AscendC::RoundMode mode, int64_t repeat, const AscendC::UnaryRepeatParams &p) {
     static_assert(casts<S, D>(), "the vector unit of these cores does not convert so");
-    record(site, Word::vconv, {at(dst), at(src)},
-           {format_of<S>(), format_of<D>(), (int64_t)mode, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride,
-            p.srcRepStride, format_of<S>() == S32 && format_of<D>() == F16 ? recorder.registers.deq_scale : 0, ASIM_MASK});
+    Word::vconv(site, {.dst = at(dst), .src0 = at(src), .source = format_of<S>(), .target = format_of<D>(), .mode = mode, .repeat = repeat,
+                       .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.srcBlkStride, .dst_repeat_stride = p.dstRepStride,
+                       .src0_repeat_stride = p.srcRepStride});
 }
 
 }  // namespace asim
@@ -155,14 +153,16 @@ ASIM_SCALAR(Mins, vmins)
 ASIM_SCALAR(LeakyRelu, vlrelu)
 #undef ASIM_SCALAR
 
-template <class T> inline void asim_shift(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
-                                          int64_t bits, int64_t repeat, const UnaryRepeatParams &p, bool rounds) {
+template <class T, class W> inline void asim_shift(asim::Site site, W word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                                   int64_t bits, int64_t repeat, const UnaryRepeatParams &p, bool rounds) {
     static_assert(std::is_integral_v<T> && (sizeof(T) == 2 || sizeof(T) == 4), "shifts: whole numbers of 16 or 32 bits");
     if (bits < 0 || bits > 8 * (int64_t)sizeof(T))
         asim::refuse(site, "a shift by %lld bits; allowed are 0 to %d", (long long)bits, 8 * (int)sizeof(T));
-    if (word == asim::Word::vshl) return asim::scalar(site, word, dst, src, (T)bits, repeat, p);
-    asim::record(site, word, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), bits, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride, rounds, ASIM_MASK});
+    if constexpr (std::is_same_v<const W, asim::WithScalar>) asim::scalar(site, word, dst, src, (T)bits, repeat, p);
+    else
+        word(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .value = bits, .repeat = repeat,
+                    .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.srcBlkStride, .dst_repeat_stride = p.dstRepStride,
+                    .src0_repeat_stride = p.srcRepStride, .round = rounds});
 }
 #define ASIM_SHIFT(Name, word, rounds, ...)                                                                                 \
     template <class T, bool sets = true>                                                                                    \
@@ -232,15 +232,17 @@ template <class T, bool sets = true>
 inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const asim::Repeats repeat,
                  const CopyRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T>(site, mask);
-    asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
+    asim::Word::vcopy(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .repeat = repeat,
+                             .dst_block_stride = p.dstStride, .src0_block_stride = p.srcStride, .dst_repeat_stride = p.dstRepeatSize,
+                             .src0_repeat_stride = p.srcRepeatSize});
 }
 template <class T, bool sets = true>
 inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask, const asim::Repeats repeat,
                  const CopyRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T>(site, mask);
-    asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
+    asim::Word::vcopy(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .repeat = repeat,
+                             .dst_block_stride = p.dstStride, .src0_block_stride = p.srcStride, .dst_repeat_stride = p.dstRepeatSize,
+                             .src0_repeat_stride = p.srcRepeatSize});
 }
 
 // Repeats that a count fills: a comparison leaves out the elements of a broken one.
@@ -250,38 +252,44 @@ template <class T> inline int64_t asim_whole_repeats(asim::Site site, const char
         asim::refuse(site, "%s: %lld elements fill no whole repeat of 256 bytes, and a broken one is left out", call, (long long)count);
     return repeats;
 }
+template <class T, class U> inline void asim_compare(asim::Site site, const LocalTensor<U> &dst, const LocalTensor<T> &src0,
+                                                     const LocalTensor<T> &src1, CMPMODE mode, int64_t repeat, const BinaryRepeatParams &p) {
+    asim::Word::vcmpv(site, {.dst = asim::at(dst), .src0 = asim::at(src0), .src1 = asim::at(src1), .format = asim::format_of<T>(), .mode = mode,
+                             .repeat = repeat, .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.src0BlkStride,
+                             .src1_block_stride = p.src1BlkStride, .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.src0RepStride,
+                             .src1_repeat_stride = p.src1RepStride});
+}
 template <class T, class U>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
                     uint32_t count, ASIM_SITE) {
-    asim::record(site, asim::Word::vcmpv, {asim::at(dst), asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, asim_whole_repeats<T>(site, "Compare", count), 1, 1, 1, 8, 8, 8});
+    asim_compare(site, dst, src0, src1, mode, asim_whole_repeats<T>(site, "Compare", count), {});
 }
 // The forms with a mask take whole repeats: no mask word stands before a comparison.
 template <class T, class U, bool sets = true>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
                     const uint64_t[], asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
-    asim::record(site, asim::Word::vcmpv, {asim::at(dst), asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
-                  p.src0RepStride, p.src1RepStride});
+    asim_compare(site, dst, src0, src1, mode, repeat, p);
 }
 template <class T, class U, bool sets = true>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
                     const uint64_t, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     Compare<T, U, sets>(dst, src0, src1, mode, (const uint64_t *)nullptr, repeat, p, site);
 }
+template <class T, class U> inline void asim_compare_scalar(asim::Site site, const LocalTensor<U> &dst, const LocalTensor<T> &src, T value,
+                                                            CMPMODE mode, int64_t repeat, const UnaryRepeatParams &p) {
+    asim::Word::vcmpvs(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .mode = mode,
+                              .value = asim::immediate<T>(value), .repeat = repeat, .dst_block_stride = p.dstBlkStride,
+                              .src0_block_stride = p.srcBlkStride, .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.srcRepStride});
+}
 template <class T, class U>
 inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
                           uint32_t count, ASIM_SITE) {
-    asim::record(site, asim::Word::vcmpvs, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), asim_whole_repeats<T>(site, "CompareScalar", count), 1, 1,
-                  8, 8});
+    asim_compare_scalar<T>(site, dst, src, value, mode, asim_whole_repeats<T>(site, "CompareScalar", count), {});
 }
 template <class T, class U, bool sets = true, class M>
 inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
                           const M, asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
-    asim::record(site, asim::Word::vcmpvs, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), repeat, p.dstBlkStride, p.srcBlkStride,
-                  p.dstRepStride, p.srcRepStride});
+    asim_compare_scalar<T>(site, dst, src, value, mode, repeat, p);
 }
 template <class T, class U>
 inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
@@ -294,45 +302,53 @@ inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const
     CompareScalar<T, U, sets>(dst, src, value, mode, mask, repeat, p, site);
 }
 // The forms without dst leave their bits in the mask register, by which a selection without a mask chooses.
+template <class T> inline void asim_compare_to_register(asim::Site site, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
+                                                        const BinaryRepeatParams &p) {
+    asim::Word::vcmp(site, {.src0 = asim::at(src0), .src1 = asim::at(src1), .format = asim::format_of<T>(), .mode = mode, .repeat = 1,
+                            .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.src0BlkStride, .src1_block_stride = p.src1BlkStride,
+                            .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.src0RepStride, .src1_repeat_stride = p.src1RepStride});
+}
 template <class T, bool sets = true>
 inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask[],
                     const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T>(site, mask);
-    asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, 1, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
-                  p.src0RepStride, p.src1RepStride, ASIM_MASK});
+    asim_compare_to_register(site, src0, src1, mode, p);
 }
 template <class T, bool sets = true>
 inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask,
                     const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T>(site, mask);
-    asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, 1, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
-                  p.src0RepStride, p.src1RepStride, ASIM_MASK});
+    asim_compare_to_register(site, src0, src1, mode, p);
 }
 template <class T> inline void SetCmpMask(const LocalTensor<T> &src, ASIM_SITE) {
-    asim::record(site, asim::Word::load_cmpmask, {0, asim::at(src)}, {0});
+    asim::Word::load_cmpmask(site, {.src0 = asim::at(src)});
 }
 template <class T> inline void GetCmpMask(const LocalTensor<T> &dst, ASIM_SITE) {
-    asim::record(site, asim::Word::store_cmpmask, {asim::at(dst)}, {0});
+    asim::Word::store_cmpmask(site, {.dst = asim::at(dst)});
+}
+// `mask` and `other` are the places of the bits and of the second operand behind `base`; bits at -1 are those of the mask register.
+template <class T> inline void asim_select_word(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t base, SELMODE mode,
+                                                int64_t repeat, const BinaryRepeatParams &p, int64_t value, int64_t mask, int64_t other) {
+    asim::Word::vsel(site, {.dst = asim::at(dst), .src0 = asim::at(src0), .src1 = base, .format = asim::format_of<T>(), .mode = mode, .repeat = repeat,
+                            .dst_block_stride = p.dstBlkStride, .src0_block_stride = p.src0BlkStride, .src1_block_stride = p.src1BlkStride,
+                            .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.src0RepStride, .src1_repeat_stride = p.src1RepStride,
+                            .value = value, .mask_offset = mask, .other_offset = other});
 }
 template <class T, SELMODE mode>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, asim::Repeats repeat,
                    const BinaryRepeatParams &p, ASIM_SITE) {
     static_assert(mode == SELMODE::VSEL_CMPMASK_SPR, "Select without a mask is simulated in mode VSEL_CMPMASK_SPR alone");
-    asim::record(site, asim::Word::vsel, {asim::at(dst), asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, 0, -1, 0, repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride,
-                  p.dstRepStride, p.src0RepStride, p.src1RepStride, ASIM_MASK});
+    asim_select_word(site, dst, src0, asim::at(src1), mode, repeat, p, 0, -1, 0);
 }
 
 // The place of a selection's other operand is passed in scratch memory of the library, at the end of the buffer.
 constexpr int64_t ASIM_SCRATCH = 188416, ASIM_SCRATCH_ELEMENTS = 32;
 inline void asim_barrier(asim::Site site) {
-    asim::record(site, asim::Word::own_barrier_);
-    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_V});
+    asim::Word::own_barrier_(site, {.with_flags = false});
+    asim::Word::pipe_barrier(site, {.pipe = PIPE_V});
 }
 inline void asim_mask_address(asim::Site site, int64_t address) {
-    asim::record(site, asim::Word::set_cmpmask, {0}, {address});
+    asim::Word::set_cmpmask(site, {.address = address});
     asim_barrier(site);
 }
 template <class V> inline void asim_scratch(asim::Site site, V value) {
@@ -346,10 +362,7 @@ template <class T, class U>
 inline void asim_select(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
                         const LocalTensor<T> *src1, T scalar, SELMODE mode, int64_t repeat, const BinaryRepeatParams &p) {
     int64_t bits = asim::at(mask), other = src1 ? asim::at(*src1) : bits, base = bits < other ? bits : other;
-    asim::record(site, asim::Word::vsel, {asim::at(dst), asim::at(src0), base},
-                 {asim::format_of<T>(), (int64_t)mode, asim::immediate(scalar), bits - base, other - base,
-                  repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride, p.src0RepStride,
-                  p.src1RepStride, ASIM_MASK});
+    asim_select_word(site, dst, src0, base, mode, repeat, p, asim::immediate(scalar), bits - base, other - base);
 }
 template <class T, class U> inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
                                                const LocalTensor<T> &src1, SELMODE mode, uint32_t count, ASIM_SITE) {
@@ -403,24 +416,32 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const 
 template <class T>
 inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::Repeats repeat, const BrcbRepeatParams &p, ASIM_SITE) {
     asim::set_vector_mask(site, -1, -1);
-    asim::record(site, asim::Word::vbrcb, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), p.dstBlkStride, p.dstRepStride, repeat});
+    asim::Word::vbrcb(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .dst_block_stride = p.dstBlkStride,
+                             .dst_repeat_stride = p.dstRepStride, .repeat = repeat});
 }
 
+template <class T> inline void asim_reduce(asim::Site site, asim::Reduction word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                           int64_t repeat, int64_t dst_stride, int64_t block, int64_t stride, int64_t order) {
+    word(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .repeat = repeat, .dst_repeat_stride = dst_stride,
+                .src0_block_stride = block, .src0_repeat_stride = stride, .order = order});
+}
+template <class T> inline void asim_reduce_parts(asim::Site site, decltype(asim::Word::vcgadd) word, const LocalTensor<T> &dst,
+                                                 const LocalTensor<T> &src, int64_t repeat, int64_t dst_stride, int64_t block, int64_t stride) {
+    word(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .repeat = repeat, .dst_repeat_stride = dst_stride,
+                .src0_block_stride = block, .src0_repeat_stride = stride});
+}
 #define ASIM_REDUCE(Name, word)                                                                                             \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const int32_t repeat,     \
                      const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
-                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_ORDER_FIELD ASIM_MASK});                \
+        asim_reduce(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride, ASIM_ORDER_FIELD);                 \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t mask, const int32_t repeat,        \
                      const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
         asim::mask_for_call<sets, T>(site, (uint64_t)mask);                                                                 \
-        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
-                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_ORDER_FIELD ASIM_MASK});                \
+        asim_reduce(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride, ASIM_ORDER_FIELD);                 \
     }
 // The word's last operand: 0 the value alone, 1 value and index, 2 index and value, 3 the index alone.
 inline int64_t asim_order(ReduceOrder order) {
@@ -428,7 +449,7 @@ inline int64_t asim_order(ReduceOrder order) {
          : order == ReduceOrder::ORDER_INDEX_VALUE ? 2 : 3;
 }
 #define ASIM_ORDER
-#define ASIM_ORDER_FIELD 0,
+#define ASIM_ORDER_FIELD 0
 ASIM_REDUCE(WholeReduceSum, vcadd)
 template <class T, bool sets = true>
 inline void RepeatReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const int32_t elements,
@@ -438,7 +459,7 @@ inline void RepeatReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src
 #undef ASIM_ORDER
 #undef ASIM_ORDER_FIELD
 #define ASIM_ORDER , ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX
-#define ASIM_ORDER_FIELD asim_order(order),
+#define ASIM_ORDER_FIELD asim_order(order)
 ASIM_REDUCE(WholeReduceMax, vcmax)
 ASIM_REDUCE(WholeReduceMin, vcmin)
 #undef ASIM_ORDER
@@ -450,15 +471,13 @@ ASIM_REDUCE(WholeReduceMin, vcmin)
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const uint64_t mask[],     \
                      const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
-                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_MASK});                                 \
+        asim_reduce_parts(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride);                             \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const int32_t mask,        \
                      const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
         asim::mask_for_call<sets, T>(site, (uint64_t)mask);                                                                 \
-        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
-                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_MASK});                                 \
+        asim_reduce_parts(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride);                             \
     }
 ASIM_BLOCKS(BlockReduceSum, vcgadd)
 ASIM_BLOCKS(PairReduceSum, vcpadd)
@@ -497,13 +516,13 @@ inline void ReducePairElem(const LocalTensor<T> &dst, const LocalTensor<U> &src,
 // Reductions of many elements to one. The scalar unit moves the last value to its place.
 inline void asim_between(asim::Site site, HardEvent event, int32_t id = 0) {
     auto pair = asim::PIPES_OF_EVENT[(int)event];
-    asim::record(site, asim::Word::queue_event_, {0}, {pair[0], pair[1], id});  // the library's own: these rows tell checks
-    asim::record(site, asim::Word::own_barrier_, {0}, {1});
+    asim::Word::queue_event_(site, {.source = pair[0], .destination = pair[1], .id = id});  // the library's own: these rows tell checks
+    asim::Word::own_barrier_(site, {.with_flags = true});
     asim::set_flag(site, event, id);
     asim::wait_flag(site, event, id);
 }
 template <class T> inline void asim_move(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src) {
-    asim::record(site, asim::Word::copy_ub_, {asim::at(dst), asim::at(src)}, {(int64_t)sizeof(T)});
+    asim::Word::copy_ub_(site, {.dst = asim::at(dst), .src0 = asim::at(src), .size = sizeof(T)});
 }
 template <class T> inline void asim_result(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src) {
     asim_between(site, HardEvent::V_S);
@@ -511,9 +530,9 @@ template <class T> inline void asim_result(asim::Site site, const LocalTensor<T>
     asim_between(site, HardEvent::S_V);
     asim_between(site, HardEvent::S_MTE3);
 }
-template <class T> inline void asim_reduce(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+template <class T> inline void asim_reduce(asim::Site site, asim::Reduction word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                            int64_t repeat, int64_t stride, int64_t order) {
-    asim::record(site, word, {asim::at(dst), asim::at(src)}, {asim::format_of<T>(), repeat, 1, 1, stride, order, ASIM_MASK});
+    asim_reduce(site, word, dst, src, repeat, 1, 1, stride, order);
 }
 template <class T, bool sets = true> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                                            const LocalTensor<T> &, const int32_t count, ASIM_SITE) {
@@ -558,7 +577,7 @@ inline void asim_even(asim::Site site, int64_t pairs) {
     for (int64_t i = 0; i < 2 * pairs && i < 128; i += 2) bits[i / 64] |= 1ll << i % 64;
     asim::set_vector_mask(site, bits[1], bits[0]);
 }
-template <class T> inline int64_t asim_level(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+template <class T> inline int64_t asim_level(asim::Site site, asim::Reduction word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                              int64_t pairs) {
     constexpr int64_t LANES = asim_lanes<T>;
     int64_t whole = 2 * pairs / LANES, rest = 2 * pairs % LANES;
@@ -572,14 +591,14 @@ template <class T> inline int64_t asim_level(asim::Site site, asim::Word word, c
     }
     return whole + (rest > 0);
 }
-template <class T> inline void asim_first(asim::Site site, asim::Word word, const LocalTensor<T> &work, const LocalTensor<T> &src,
+template <class T> inline void asim_first(asim::Site site, asim::Reduction word, const LocalTensor<T> &work, const LocalTensor<T> &src,
                                           const uint64_t mask[], int64_t repeat, int64_t stride) {
     for (int64_t done = 0; done < repeat; done += 255) {
         asim::set_vector_mask(site, mask[1], mask[0]);
         asim_reduce(site, word, work[2 * done], src[done * stride * 32 / (int64_t)sizeof(T)], repeat - done < 255 ? repeat - done : 255, stride, 1);
     }
 }
-template <class T> inline void asim_rows(asim::Site site, asim::Word word, const LocalTensor<T> &work, const LocalTensor<T> &src,
+template <class T> inline void asim_rows(asim::Site site, asim::Reduction word, const LocalTensor<T> &work, const LocalTensor<T> &src,
                                          const uint64_t mask[], int64_t repeat, int64_t stride) {
     asim_first(site, word, work, src, mask, repeat, stride);
     if (repeat == 1) return;
@@ -595,7 +614,7 @@ template <class T> inline void asim_store(asim::Site site, const LocalTensor<T> 
     bits.SetValue(0, value, site);
     bits.SetValue(1, index, site);
 }
-template <class T> inline void asim_indexed(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+template <class T> inline void asim_indexed(asim::Site site, asim::Reduction word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                             const LocalTensor<T> &work, const uint64_t mask[], int64_t repeat, int64_t stride) {
     constexpr int64_t LANES = asim_lanes<T>, BLOCK = 32 / (int64_t)sizeof(T), DEEPEST = 8;
     if (repeat == 1) return asim_first(site, word, dst, src, mask, 1, stride);
@@ -616,7 +635,7 @@ template <class T> inline void asim_indexed(asim::Site site, asim::Word word, co
     asim_between(site, HardEvent::S_V);
     asim_between(site, HardEvent::S_MTE3);
 }
-template <class T> inline void asim_extreme_index(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+template <class T> inline void asim_extreme_index(asim::Site site, asim::Reduction word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                                   const LocalTensor<T> &work, const uint64_t all[], const uint64_t some[],
                                                   int64_t whole) {
     constexpr int64_t LANES = asim_lanes<T>;
@@ -638,7 +657,7 @@ template <class T> inline void asim_extreme_index(asim::Site site, asim::Word wo
     asim_between(site, HardEvent::S_V);
     asim_between(site, HardEvent::S_MTE3);
 }
-template <class T> inline void asim_extreme(asim::Site site, const char *call, asim::Word word, const LocalTensor<T> &dst,
+template <class T> inline void asim_extreme(asim::Site site, const char *call, asim::Reduction word, const LocalTensor<T> &dst,
                                             const LocalTensor<T> &src, const LocalTensor<T> &work, int64_t count, bool index) {
     if (count < 1) asim::refuse(site, "%s: %lld elements; a reduction has at least 1", call, (long long)count);
     constexpr int64_t LANES = asim_lanes<T>;
