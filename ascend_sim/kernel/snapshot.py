@@ -43,7 +43,7 @@ class Snapshots:
         self._running: set[int] = set()
 
     def of_names(self, names: Iterable[str], held: Mapping[str, Any]) -> Hashable:
-        """Return ((name, snapshot), ...) of variables, found in `held` or else in the module; without names in neither."""
+        """Return ((name, snapshot), ...) of variables, found in `held` or else in the module; a name in neither is left out."""
         found = [(name, held if name in held else self._file) for name in sorted(names)]
         return tuple([(name, self.of(place[name])) for name, place in found if name in place])
 
