@@ -39,7 +39,7 @@ def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
 
 
 def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Return the tiling of a one-row problem in strips as wide as a tile; a refusal if no strips fit, or one tile has the whole
+    """Return the tiling of a one-row problem in strips (`_strips`); a refusal if no strips fit, or one tile has the whole
     row. Raises TilingError if whole rows have no tiling.
     """
     rows = of_rows(inp, buffers)
@@ -49,7 +49,7 @@ def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 
 
 def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Return the tiling of the widest strips that fit, each as wide as one of its tiles, or the last refusal."""
+    """Return the tiling of the widest strips that fit, cut to the width of their tile if that is less; or the last refusal."""
     fits, cut = partial(may_fit, inp, buffers), partial(in_strips, inp, buffers)
     p = inp.problem
     spare = max(inp.load3d.pad - p.pad_right, 0) // p.stride_w

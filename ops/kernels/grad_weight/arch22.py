@@ -198,9 +198,9 @@ class OpenCubeBuilder(CubeBuilder):
     def loads(self, task: GradWeightTask, tile: SummedTile) -> tuple[Loads, Loads]:
         """Return (loads of gradOutput A, loads of the input B) that a tile needs, by its place in the order of tiles.
 
-        A block of tiles has stepM rows and stepN columns. Along the inner axis of the order (rows if `iterate_order`) one
-        operand changes; it is loaded at the begin of each block, the other one once for all blocks along that axis. Either
-        is loaded for each tile where its buffers do not hold all of K.
+        A block of tiles has stepM rows and stepN columns. Along a row of tiles (a column if `iterate_order`) one operand
+        changes: it is loaded once for each row of each block, the other one once for a whole row of blocks. Either is loaded
+        for each tile where its buffers do not hold all of K.
         """
         tiling, (rows, columns), (row, column) = self.tiling, self.count(task), self.place(task, tile)
         steps = ceil_div(task.rows * self.inp.problem.w_out, tiling.base_k)

@@ -179,7 +179,7 @@ GradWeightRung = Rung[GradWeightQuestion, GradWeightTiling]
 
 
 def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the architecture's vendor procedure; a refusal if it cuts what is given as whole rows."""
+    """Return the tiling of the architecture's vendor procedure; a refusal if it takes strips or taps despite splitWo = 0."""
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
     tiling: GradWeightTiling = procedure.decide(q)
@@ -237,7 +237,7 @@ def _rows_of(
 
 def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
     """Return the tiling of a one-row problem in strips of columns; a refusal if whole rows have no tiling, one load has the
-    whole row, or no strips fit.
+    whole row, or no comfortable strips fit (`_fewest_strips`).
     """
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
@@ -298,7 +298,9 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 
 
 def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
-    """Return the older kernel with its own tiling; a refusal if that does not fit L1, or if the call names fields, even {}."""
+    """Return the older kernel with its own tiling, a "stand-in" where its tiles would cross kernel planes; a refusal if that
+    does not fit L1, or if the call names fields, even {}.
+    """
     assert q.chip is not None
     problem = filter_problem(q.inp, q.dtype, q.blocks, volumetric=q.op_type == VOLUMETRIC)
     by_loads = procedure_for(q.chip, q.op_type) == BY_LOADS
@@ -406,8 +408,9 @@ def completed(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, in
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Yield the tiling with each choice of the L1 buffers, step_ka and step_kb (up to 8) that the user has not `given`: double
-    buffers first, then larger steps. Two free steps are equal; a free one divides the given one, or is a multiple of it.
+    """Yield the tiling with each choice of the L1 buffers, step_ka and step_kb that the user has not `given`: double buffers
+    first, then larger steps, up to 8 and what K and load3d take. Two free steps are equal; a free one
+    divides the given one, or is a multiple of it.
     """
     most = max(1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k))
     for a_buffers, b_buffers in buffer_counts(tiling, given):

@@ -49,10 +49,10 @@ class InputOperand(ABC):
 
 
 class WindowOperand(InputOperand):
-    """Operand B as whole input rows, [c1][rows][W][C0] in L1, which load3d reads under the forward kernel's window.
+    """Operand B as input rows, [c1][rows][W][C0] in L1, which load3d reads under the forward kernel's window.
 
-    In a walk by strips (`split_wo`) the rows stay in L1 while pixels of the strip need them. Without strips they are loaded
-    again for each run of pixels, as in the vendor's kernel.
+    In a walk by strips (`split_wo`) rows have the columns that the strip reads, and stay in L1 while its pixels need them.
+    Without strips whole rows are loaded again for each run of pixels, as in the vendor's kernel.
     """
 
     def plane_and_tap(self, plane: int) -> tuple[int, int]:

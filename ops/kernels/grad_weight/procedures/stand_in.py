@@ -62,8 +62,8 @@ def sound_grad_weight(
     """Return a tiling of our own that fits, for any dtype and groups (source "stand-in"); template 4 if deterministic,
     else template 0.
 
-    Without `chip` grids are compared by the cube's work; with it by loads to L0, too, and on a coupled chip by loads from GM
-    and additions. `image_each`: on a coupled chip a task is one image with all of dW. `dtype` is as in `grid`. TilingError
+    Without `chip` grids are compared by the cube's work; with it also by loads to L0 or, on a coupled chip, by loads from
+    GM and additions. `image_each`: on a coupled chip a task is one image with all of dW. `dtype` is as in `grid`. TilingError
     where none fits, or load3d cannot hold the problem.
     """
     check_grad_weight_problem(inp)

@@ -123,7 +123,10 @@ class TbeWalks:
         return self._known[k]
 
     def _made(self, k: range) -> Iterator[tuple[TbePart, int]]:
-        """Yield (part, its row) of the walk over units `k` of K, cut where L1 loads other pixels; equal ones are one object."""
+        """Yield (part, its row) of the walk over units `k` of K; equal parts are one object.
+
+        A walk of more than FEW steps is cut where L1 loads other pixels, unless it gathers (`moves`); others are one part.
+        """
         runs = list(self._runs(k))
         steps = [step for run in runs for step in self._steps(run)]
         b_first = any(run.span_b > run.span_a for run in runs)

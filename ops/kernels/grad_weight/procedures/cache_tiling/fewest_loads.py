@@ -117,7 +117,8 @@ def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
     """Return (cut over cores, images of a core, its units of K) with the fewest loads from GM; None where none fits.
 
     A core gets at least `shortest` units of K, or all. Of equal ones it is the cut of images into more parts, then the one with
-    more blocks. For a core of many L0C tiles a cut with fewer tiles may load 3 % more.
+    more blocks. For a core of many L0C tiles a cut with fewer tiles may load 3 % more. A cut with a prime K
+    that L0 cannot hold counts only while no other was found.
     """
     rows, columns = window(p, p.least_k, p.least_k)
     least_a = p.least_k * p.k0 * FRACTAL

@@ -146,8 +146,8 @@ class FilterProblem:
 
     @property
     def most_blocks(self) -> int:
-        """Return the most blocks into which the work may be cut: the cores, or, in the linear embedding, one for each image
-        if these are more and the user does not ask for a number of blocks.
+        """Return the most blocks into which the work may be cut: the cores, or, where the linear embedding is gathered, one for
+        each image if these are more and the user does not ask for a number of blocks.
         """
         by_image = self.load is Load.DMA and self.linear_embedding and not self.blocks_given
         return max(self.cores, self.problem.n) if by_image else self.cores
@@ -183,7 +183,7 @@ class FilterProblem:
 
     @cached_property
     def stride_h(self) -> int:
-        """Return the stride along the input rows in L1: 1 for signals and where L1 skips rows."""
+        """Return the stride along the input rows in L1: 1 for `conv1d` and where L1 skips rows."""
         return 1 if self.skips_rows or self.conv1d else self.problem.stride_h
 
     @cached_property
@@ -201,8 +201,8 @@ class FilterProblem:
     def conv1d(self) -> bool:
         """Return True for a one-row problem whose tiling follows from loads, not from cycles: L1 holds columns of the row only.
 
-        Map (padding included) or kernel must have several columns, L1 room for those of one K unit, and load3d fields for the
-        problem. False for the 3-D operator.
+        Map (padding included) or kernel must have several columns, L1 room for those of `least_k` units, and load3d fields for
+        the problem. False for the 3-D operator.
         """
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
@@ -213,8 +213,8 @@ class FilterProblem:
 
     @cached_property
     def load(self) -> Load:
-        """Return the path of B to L0B: load3d for `conv1d`, else the first possible of plain copies (2-D, not fp32), load3d of
-        whole rows, load3d of pieces of a row (not for the `linear_embedding`), a gather.
+        """Return the path of B to L0B: load3d for `conv1d`, else the first possible of plain copies (2-D, not fp32, 1x1
+        kernel, stride 1, no padding), load3d of whole rows, load3d of pieces of a row (not the `linear_embedding`), a gather.
 
         Raises TilingError for the 3-D operator if load3d cannot read whole rows.
         """

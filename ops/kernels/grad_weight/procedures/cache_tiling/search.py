@@ -51,8 +51,10 @@ BUSY_CORES = Fraction(4, 5)  # of the cores that a cut must occupy, where there 
 
 @lru_cache(maxsize=64)  # a search of the other kernel's tiling plans the same call again for every candidate
 def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
-    """Return the vendor's tiling: the fewest estimated cycles, or for signals the fewest loads; cached. TilingError
+    """Return the vendor's tiling: the fewest estimated cycles, or for `conv1d` the fewest loads; cached. TilingError
     where it finds none, or refuses the problem.
+
+    With an image plane for each core, cuts that leave over 20 % of the cores idle are taken only if no other has a tile.
     """
     if p.conv1d:
         return tiling_by_loads(p)
@@ -66,7 +68,7 @@ def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
 
 
 def tiling_by_loads(p: FilterProblem) -> CacheTiling:
-    """Return the vendor's tiling by the fewest loads, for signals and on chips whose results leave L0C through UB; its source
+    """Return the vendor's tiling by the fewest loads, for `conv1d` and on chips whose results leave L0C through UB; its source
     is "stand-in". TilingError where nothing fits L1.
     """
     return _decided(p, *fewest_loads(p), None)

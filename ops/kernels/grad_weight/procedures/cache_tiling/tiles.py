@@ -249,8 +249,8 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def a_may_stay(p: FilterProblem) -> bool:
-    """Return True if tiles with all K of A in L1 are tried: rows are uncut, groups times images are no more than cores, and
-    M, cut over the cores that they leave, fits L1.
+    """Return True if tiles with all K of A in L1 are tried: `load` is neither SPLIT_W nor DMA, groups times images are no
+    more than cores, and M, cut over the cores that they leave, fits L1.
     """
     together = p.problem.groups * p.problem.n
     if together > p.cores or p.load in (Load.SPLIT_W, Load.DMA):
@@ -280,7 +280,8 @@ def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | 
     """Return the tile that keeps no operand whole in L1: the largest result, then the longest K in L0, then K of B and
     of A in L1.
 
-    None where L1 has no room, or where K is a prime that L0 cannot hold and another tile was `found_before`.
+    None where L1 has no room, or (not with SPLIT_W) where K is a prime that L0 cannot hold and another tile was
+    `found_before`.
     """
     tile = _largest_result(p, share)
     if tile is None:
@@ -300,7 +301,9 @@ def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | 
 
 
 def _largest_result(p: FilterProblem, share: Share) -> Tile | None:
-    """Return the tile with the largest M x N at the least K, N or M chosen first; of equal ones the squarer; or None."""
+    """Return the tile with the largest M x N at the least K, N or M chosen first; of equal ones the squarer; None where one of
+    the two has no room.
+    """
     start = Tile().same_k(p.least_k)
     in_l0 = p.l0_fractals // p.least_k
     n = _n_that_fits(p, share, start, SIDE)
