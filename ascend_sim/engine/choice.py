@@ -42,7 +42,7 @@ def chosen_engine(engine: str | None = None) -> str:
 
 
 def working_engine() -> str:
-    """Return the name of the engine that runs, as `chosen_engine` does. Raises SimError also if its library is broken."""
+    """Return the name of the engine that runs, as `chosen_engine` does. Raises SimError also for a broken or older library."""
     engine, path = chosen_engine(), built_file()
     if engine == "compiled" and path is not None:
         opened(path)

@@ -112,7 +112,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
 
     Piece i begins at byte `places[i]` of the file or, below 0, at byte -1 - `places[i]` of `bytes`, with (base, width, at) of
     each column: its numbers less `base` stand `at` bytes behind the beginning, unsigned, in `width` bytes each; with width 0
-    all are `base`.
+    all are `base`. The numbers of `end` and `retire` are differences from another column (`_FROM`).
     """
 
     count: int
@@ -186,7 +186,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
 
 
 def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
-    """Return one packed piece as bytes: for each column of some rows a header, then its offsets from its smallest number."""
+    """Return one packed piece as bytes: the headers of all columns, then each one's numbers less its smallest, padded to 8."""
     packing, parts, at = [], [], len(numbers) * _PACKING * 8
     for one in numbers:
         base = int(one.min())

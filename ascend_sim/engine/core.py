@@ -175,7 +175,7 @@ class CoreRun:
             yield self.env.timeout(self.finish - self.env.now)
 
     def _scalar(self) -> Process:
-        """Issue in order; each instruction costs its issue time and a free slot in the queue of its pipe."""
+        """Issue in order, at issue time and a free slot in the pipe's queue each; execute the rows of pipe S here."""
         issue, issued, lefts = self._issue, self._issued, self._left
         scalar_rows = self._rows_of(0)
         t = self.begin
@@ -451,7 +451,7 @@ class CoreRun:
         return columns | dict(zip(names, shared, strict=True))
 
     def issue_on(self) -> bool:
-        """Wake the scalar unit of a stuck run if the next instruction has a place in its queue; return False if it has none.
+        """Wake the scalar unit of a stuck run if the place in a queue that it waits for is free; return False otherwise.
 
         It issues when SimPy runs again; `stuck` then sees all instructions that can be issued.
         """

@@ -51,7 +51,7 @@ class CoreFlag:
         return self.arrivals[self.paired - 1 + self.lost] if self.pair(len(self.taken) + 1) else None
 
     def lost_set(self) -> int:
-        """Return the number (from 0) of the first set that was lost in a finished run, or -1."""
+        """Return the number (from 0) of the first set that was lost, or -1; asked when no set or wait can follow."""
         self.pair(len(self.arrivals))
         return self.first_lost
 

@@ -145,7 +145,7 @@ class _PathRows:
         return left
 
     def kept_by(self, row: int) -> int:
-        """Return the row of the unit flag's wait that kept `row` in its pipe's queue after the row was over; -1 if it left."""
+        """Return the row of the unit flag's wait that kept `row` in its queue after it began (a wait: ended); -1 for none."""
         if self.left[row] == self.passed[row]:
             return -1
         rows = self.of_pipe[int(self.pipe[row])]
@@ -375,7 +375,8 @@ class _Walk:
     def _end(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """Return the node before a row's end, its cycle, the kind of the time between them, and the reason.
 
-        It is the row's start; for a wait or barrier that held its pipe, the set or retirement that it waited for.
+        It is the row's start; for a wait or barrier that held its pipe, the set or retirement that it waited for; for a unit
+        flag's, the start of the setter's last work.
         """
         run, kind = rows.run, int(rows.kind[row])
         start, end = int(run.start[row]), int(run.end[row])

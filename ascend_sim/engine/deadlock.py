@@ -23,8 +23,8 @@ def describe(runs: Mapping[RunningProgram, Task], events: Sequence[tuple[Task, s
     """Return the text of a deadlock: lost sets; for each program the waiting pipes, their rows and what they wait for, and a
     circle of them; then tasks that wait for events.
 
-    `runs` are the unfinished programs with their tasks; the pipes of 8 are listed. `events` are (task, name of the event that
-    it waits for), `tasks` all of the run, from which come those that record the event.
+    `runs` are the unfinished programs with their tasks; the pipes of the first 8 that wait are listed. `events` are (task,
+    name of the event that it waits for), `tasks` all of the run, from which come those that record the event.
     """
     lines = [
         f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"

@@ -22,7 +22,7 @@ _NO_LINES = np.empty(0, np.int64)
 
 
 class Cached(NamedTuple):
-    """Bytes of GM that the L2 holds; True if they are written and not yet in HBM."""
+    """Bytes of GM that the L2 holds; `dirty` if they are written and not yet in HBM."""
 
     base: int
     size: int

@@ -99,8 +99,9 @@ class Engine:
 
     `engine` is "simpy", "compiled" or "auto" (`choice.chosen_engine`); all give the same Timeline, L2 and errors.
     `shared_gm` false gives every transfer its full port (the setting in which a max-plus recurrence is an oracle).
-    `max_cycles` ends a run that gets longer. `core_order` deals blocks to cores in another order (an experiment: a
-    timeline must not depend on it). `run` raises DeadlockError, CycleLimitError beyond `max_cycles`, and SimError.
+    `max_cycles` ends a run that gets longer. `core_order(count)` lists the cores in the order in which blocks get them
+    (an experiment: a timeline must not depend on it). `run` raises DeadlockError, CycleLimitError beyond `max_cycles`, and
+    SimError.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
 
 
 def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest unsigned dtype for numbers of `programs` programs; numpy sorts 16-bit numbers by radix."""
+    """Return uint16 if it can number `programs` programs, else uint32; numpy sorts 16-bit numbers by radix."""
     return np.uint16 if programs <= 1 << 16 else np.uint32
 
 

@@ -37,7 +37,8 @@ class ItemStep:
     """One instruction that the item went through; `bits` and `value` are the item in its destination afterwards.
 
     `space` and `address` are that destination (GM addresses are absolute), `dtype` is the item's format there. `sources` are
-    the steps or sums from which the item came: none where the instruction made it up (a zero), several where it added.
+    the steps or sums from which the item came: none where the instruction made it up (a zero) or copied what no program
+    wrote, several where it added.
     """
 
     row: Row
@@ -51,7 +52,7 @@ class ItemStep:
 
 @frozen
 class OperandLoad:
-    """One instruction that moved `items` operands of an mmad; it read them from `space`, which a fill writes instead."""
+    """One instruction that moved `items` operands of an mmad from `space`; of a fill `space` is the one that it wrote."""
 
     row: Row
     space: str
@@ -112,8 +113,8 @@ class SumPart:
 class Follower:
     """Follows the item of format `dtype` at byte `offset` of the tensor called `tensor`.
 
-    After the run: `output` is the step that left the item there, `way` all steps and parts in the order of their
-    instructions, `provenance` the run. `tiles` keeps the whole L0C tile after every mmad.
+    After the run: `output` is the step that left the item there, `way` all steps and parts, each behind its
+    sources, `provenance` the run. `tiles` keeps the whole L0C tile after every mmad.
     """
 
     def __init__(self, tensor: str, offset: int, dtype: str, *, tiles: bool = False) -> None:

@@ -93,8 +93,8 @@ class FunctionalEngine:
     def run(self, tasks: Sequence[Task]) -> None:
         """Execute every task in the given order and add to `findings`; streams and events are ignored.
 
-        Raises DeadlockError when programs wait for flags that no program raises, SimError for a row whose values cannot be
-        computed.
+        Raises DeadlockError when programs wait for flags that no program raises, or a set is lost in any order of time;
+        SimError for a row whose values cannot be computed.
         """
         self._tasks = tasks
         self._run(tasks, None)

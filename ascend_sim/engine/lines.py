@@ -162,7 +162,7 @@ class LinesOf:
                     yield number, address[region == number]
 
     def _runs(self, region: Region, address: Numbers) -> Iterator[Numbers]:
-        """Yield (first line, end) of the lines of a region at all addresses, in parts [2][run] without gaps of no line."""
+        """Yield arrays [2][run] with (first line, end) of the runs of lines of a region, for some addresses at a time."""
         merged = region.simplified()
         starts = row_starts(merged)
         begin, end = _joined(address, address + merged.row_bytes)

@@ -54,7 +54,7 @@ class Clash:
 class Finding:
     """One fault that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction and bytes.
 
-    `clash` has the two accesses of a hazard; None otherwise.
+    `clash` has the two accesses of a hazard; None otherwise, and in the one that counts the hazards beyond the limit.
     """
 
     kind: str

@@ -209,7 +209,7 @@ class _Speaker:
         """Return the statement on the `parts` that cost the same in every launch (such as start and launch) and for idle cores.
 
         It advises a block for every core if that saves enough; else it says what a larger batch saves, or costs; without trials
-        neither.
+        that know it, neither.
         """
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]

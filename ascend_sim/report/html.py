@@ -84,7 +84,7 @@ def results_name(names: Collection[str]) -> str:
 
 def by_probe(figures: Mapping[str, Any]) -> str:
     """Return a note on an output's verdict: " (probe)" or " (probe: REASON)" if a probe decided it, " (on this data)" if it
-    is correct without one, else "".
+    is correct and no probe ran, else "", as for an output without "decided_by".
     """
     if figures.get("decided_by") != "probe":
         return " (on this data)" if figures.get("decided_by") and figures["correct"] else ""
@@ -104,8 +104,8 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def output_rows(outputs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Return the heads of columns, then a row of texts for each output: name, shape, dtypes, errors ("-" if unknown), and last
-    its verdict.
+    """Return the heads of columns, then a row of texts for each output: name, shape, dtypes, errors ("-" if unknown, "not
+    finite" for None), and last its verdict.
     """
     rows = [[results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"]]
     for name, figures in outputs.items():

@@ -1,7 +1,7 @@
 """Source lines of a kernel's instructions.
 
 note_lines(recording)                      # builds the programs again and notes the line that writes each row
-line_table(recording)                      # what a page or a file keeps of them
+line_table(programs)                       # what a page or a file keeps of them
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The page of the layers of a network, or of a model that PyTorch ran: times by layer and part, and every kind of kernel.
 
-NetworkPage(title, columns, layers, kernels=...).write("page.html")
+NetworkPage(title, columns, layers, distinct, kernels=...).write("page.html")
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class NetworkPage:
         write_text(path, self.html())
 
     def html(self) -> str:
-        """Return the page as HTML: facts, notes, figure and table of layers, ranking, kinds of kernels, calls; parts without
-        data are left out.
+        """Return the page as HTML: facts, layers that cost most, notes, figure and table of layers, ranking, kinds of kernels,
+        calls; parts without data are left out.
         """
         figures, parts = Figures(), [f"<h1>{escape(self.title)}</h1>", self._facts()]
         parts += [self._most()] if self.ranked else []

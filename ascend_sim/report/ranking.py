@@ -17,7 +17,8 @@ _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
 
 
 def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], total: float, layout: float) -> dict[str, Any]:
-    """Return the part of a summary that ranks: "parts" of the time, the five layers that cost "most", "most_layout".
+    """Return the part of a summary that ranks: "parts" of the time, the five layers that cost "most", and
+    "most_layout", each with its "us" and "share".
 
     `rows` are distinct layers, most time over all copies first, with "layer", "text", "us" of one, "copies", "all" and "layout"
     of one. `parts` is {part: us}, from which those of 0 are left out and the others sorted, longest first; `total` the us of

@@ -199,7 +199,7 @@ class Report:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: numpy numbers and tuples become Python's, NaN and infinity None, keys and objects of
+    """Return a value as JSON can hold it: numpy's become Python's, tuples lists, NaN and infinity None, keys and objects of
     other types text.
     """
     if isinstance(value, Mapping):

@@ -39,7 +39,8 @@ def write_run(
 
     `arrays` {name: (array, dtype)} go to `results`.npz, one of `RESULTS`; without them there is no such file. `recording` is
     None in functional mode. Files of an older run that this one does not replace are removed at the end. If a file cannot be
-    written, SimError is raised and the older run is unchanged; it is raised too for `msprof` without times.
+    written, SimError is raised and the older run is unchanged; it is raised too for `msprof` without times or with
+    a folder of that name that another program wrote.
     """
     if msprof:
         if recording is None:

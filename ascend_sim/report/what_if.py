@@ -1,7 +1,7 @@
-"""Runs under a changed chip: the recorded programs again on the same chip with one rate doubled.
+"""Runs under a changed chip: the recorded programs again on the same chip with one rate doubled or cost halved.
 
 for outcome in what_if(recording):
-    outcome.change.words, outcome.saved          # "twice the MTE1 rate", 0.21 of the run's time
+    outcome.words, outcome.saved                 # "twice the MTE1 rate", 0.21 of the run's time
 """
 
 from __future__ import annotations

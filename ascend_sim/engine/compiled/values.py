@@ -158,7 +158,7 @@ class Workspace:
 
     def _fits(self, moves: Moves) -> bool:
         """Return True if C can perform the moves and sum in the model's order: it has their conversion, rounding, addition,
-        fill and loops, and room for all items.
+        fill and loops, and room for all items; there is no scaling, maximum or minimum, and `put` is no list or overlap.
         """
         if moves.scaling is not None or moves.keeps or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
@@ -273,7 +273,7 @@ class _Actions:
 
 
 class CompiledValues:
-    """One program with its memory as C sees it; `order` are the rows that have values, for a run row by row."""
+    """One program with its memory as C sees it; `order` are the rows to run, for a run row by row (empty: by events)."""
 
     def __init__(self, values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> None:
         self.values, self.order = values, order

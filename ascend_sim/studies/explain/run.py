@@ -53,7 +53,7 @@ Array = NDArray[Any]
 class Explanation(ShownResult):
     """Result of `explain`: everything about element `index` (in the caller's order) of the output `tensor`.
 
-    `way` has the parts of the sum and the steps to the output, in the order of their instructions; `output` is the last step.
+    `way` has the parts of the sum and the steps to the output, each behind its sources; `output` is the last step.
     `formula` has the products; its left tensor is the one that the cube takes as left operand. `operands` are the caller's
     input tensors by name, 8-bit ones decoded. `reference` is the float64 sum of the numbers as the cube rounds them,
     `unrounded` that of the caller's numbers.
