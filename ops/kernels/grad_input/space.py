@@ -18,7 +18,7 @@ from itertools import product
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
-from ascend_sim.ops.kernels.cube.ladder import Refusal, attempt
+from ascend_sim.ops.kernels.cube.ladder import Refusal, answered, attempt
 from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
@@ -32,24 +32,36 @@ _LONGEST_K = 3
 
 
 def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B. TilingError where the ladder
-    has no tiling to start from.
+    """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B. TilingError, before the
+    first tiling, where the ladder has none to start from.
 
-    For a one-row signal they are in whole rows and in strips as wide as the ladder's, unless the user fixes the strips.
+    A one-row signal that the ladder cuts is tried in strips as wide as the ladder's and in whole rows, unless the user fixes
+    the strips. A choice that the ladder refuses is left out.
     """
     strip = 0
     if inp.problem.one_row and "split_wi" not in given:
         strip = GradInputQuestion(inp, chip=chip, op_type="Conv2DBackpropInput").tiling().split_wi
-    for fixed in ({**given, "split_wi": strip}, {**given, "split_wi": 0}) if strip else (given,):
-        yield from _with_columns(inp, fixed, chip)
+    choices: list[Fixed] = [{**given, "split_wi": width} for width in (strip, 0)] if strip else [given]
+    starts = [(fixed, attempt(_first, inp, fixed, chip)) for fixed in choices]
+    if all(isinstance(start, Refusal) for _, start in starts):
+        answered(starts[0][1])  # raises its reason
+    for fixed, start in starts:
+        if not isinstance(start, Refusal):
+            yield from _from_first(start, inp, fixed)
 
 
-def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Yield the tilings of the grid that fit, with the strips, cut and split of `given` or else the ladder's tiling."""
+def _first(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> GradInputTiling:
+    """Return the ladder's tiling for the strips, cut and split of `given`, with one step of M and N and the other fields of
+    `given` unchecked. TilingError where the ladder has none.
+    """
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = GradInputQuestion(inp, own, chip).tiling()
-    start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(**given)
+    return start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(**given)
+
+
+def _from_first(start: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
+    """Yield the tilings of the grid that fit, with the strips, cut and split of `start`."""
     whole, inp = inp, tiling_input(start, inp)
     if variant_of(inp).kernel_parts:
         start = start.but(full_load=0, single_core_din=1).but(**given)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ascend_sim import AclnnError, conv_tbc_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE, split_parts
 from ascend_sim.ops.kernels.grad_input.space import grad_input_tilings
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -231,3 +232,15 @@ def test_a_search_has_signals_in_whole_rows_and_in_strips(chip: str, on_chip: Ca
     assert {tiling.split_wi > 0 for tiling in grad_input_tilings(signal, {}, spec)} == {True, False}
     for strip in (0, 32):
         assert {tiling.split_wi for tiling in grad_input_tilings(signal, {"split_wi": strip}, spec)} == {strip}
+
+
+def test_a_search_has_strips_alone_where_l1_holds_no_whole_row() -> None:
+    signal = ConvProblem(2, 64, 64, 1, 1, 40000, 1, 1, 40000, 1, 1, 3, pad_left=1, pad_right=1)
+    inp, spec = on_910b(signal), load_chip("ascend910b3")
+    with pytest.raises(TilingError, match="L1"):  # the ladder refuses whole rows
+        GradInputQuestion(inp, {"splitWi": 0}, spec).tiling()
+    found = {tiling.split_wi for tiling in grad_input_tilings(inp, {}, spec)}
+    assert found and min(found) > 0
+    for refused in ({"split_wi": 0}, {"load_b1": 1}):  # whole rows alone; both choices
+        with pytest.raises(TilingError):
+            next(grad_input_tilings(inp, refused, spec))
