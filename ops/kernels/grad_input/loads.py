@@ -196,8 +196,8 @@ class OperandLoads:
         holds them.
 
         `slices` are blocks of output channels, `channels` the input channels, of which `exist` exist; the others become
-        zero. `m` is the first pixel of the tile: unless the weights stay in L1, another tile loads them again. With a
-        split kernel or merged groups they come from the vector cores' workspace.
+        zero. `m` is the first pixel of the tile: another tile loads them again, unless the weights stay in L1 or the chip is
+        coupled. With a split kernel or merged groups they come from the vector cores' workspace.
         """
         n, n_count = channels
         key: tuple[object, ...] = (

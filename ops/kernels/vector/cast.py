@@ -36,8 +36,8 @@ _LINE_ELEMENTS = 512  # blocks begin on a 512-byte L2 line of an 8-bit side, so 
 def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: str) -> KernelWork:
     """Return the work of a Cast of `count` elements for `work_task`.
 
-    Raises SimError for a count below 1, and unless it converts float16, bfloat16 or float32 to another of these or to
-    an 8-bit format.
+    Raises SimError for a count below 1, and unless it converts float16, bfloat16 or float32 to another of these, to
+    hifloat8 or to float8_e4m3fn.
     """
     require_positive(name, count=count)
     if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in TARGETS:

@@ -333,7 +333,7 @@ def _units_of(
     shape: FilterShape, layout: BlockLayout, to_c0: bool
 ) -> type[WeightUnits] | type[MovedWeights] | type[GradientLines] | None:
     """Return the class of the library's own kernel for these weights (16-bit weights to FRACTAL_Z if `to_c0`, else fp32
-    dW from it; one group); None where the general one converts them.
+    dW from it; one group, blocks of 16 channels); None where the general one converts them.
     """
     kernel = _UNITS.get((layout.itemsize, layout.c0, to_c0)) if shape.groups == 1 else None
     whole = shape.k_d * shape.taps == 1 and shape.c_in_per_group % C0 == 0

@@ -255,8 +255,10 @@ def _load(p: DataProblem, pixels: int, channels: int) -> int:
 
 
 def may_hold_weights(p: DataProblem) -> bool:
-    """Return True if the template "full load" applies: L1 can keep the weights of a single, uncut kernel plane of 16
-    bits or more, M is larger than N, rows are narrow, and bandwidth is the limit or K is short.
+    """Return True if the template "full load" applies: L1 holds twice the weights of HELD_CHANNELS (or N, if smaller) input
+    channels, and bandwidth is the limit or K at most FULL_LOAD_K.
+
+    The kernel must be a single uncut plane of 16 bits or more, M larger than N, and rows at most FULL_LOAD_WIDTH wide.
     """
     held = min(HELD_CHANNELS_FLAT if p.all_taps == 1 else HELD_CHANNELS, p.n)
     plain = p.cut == UNCUT and p.itemsize > 1 and p.inp.problem.k_d == 1

@@ -53,7 +53,7 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
 
 def _is_middling(p: DataProblem, m: int, n: int) -> bool:
     """Return True if shorter blocks balance better than m x n: tasks for each core are within MIDDLE_TASKS (least,
-    most), and whole rows do not help.
+    most), a plane of dx has at least m pixels, and whole rows do not help.
 
     They do not where m is whole rows already or less than one, or where rounding it down to whole rows needs a further tile.
     """
@@ -124,11 +124,12 @@ def k_segment(p: DataProblem) -> int:
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the block with a core's share of the inner product (single_core_*): one depth and a tile's channels, evenly cut if
-    tasks are no more than cores, if the parts of N and the cores divide each other, or if N exceeds the first block's.
+    tasks are no more than cores, if either of the parts of N and the cores divides the other, or if base_n exceeds the first
+    block's.
 
     Pixels are a tile's. They are even whole rows if tasks are no more than cores, whole rows for `whole_rows`, and also where
-    M is at least the first block's and that costs no tile; one row if the kernel is taken tap by tap. A share smaller than the
-    block makes the block smaller. Tap by tap, or row by row on one column, the block has at most CUT_PIXELS pixels.
+    base_m is at least the first block's and that costs no tile; one row if the kernel is taken tap by tap. A share smaller than
+    the block makes the block smaller. Tap by tap, or row by row on one column, the block has at most CUT_PIXELS pixels.
     """
     flat, (m, n) = p.all_taps == 1, (block.base_m, block.base_n)
     m_parts, n_parts, cores = ceil_div(p.pixels, m), ceil_div(p.n, n), p.inp.cores
@@ -199,7 +200,7 @@ def _share(blocks: int, buffers: int, p: DataProblem) -> int:
 
 
 def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
-    """Return `blocks` channel blocks of gradOutput. If parts differ in taps, a number above a base block's is lowered to a
+    """Return `blocks` channel blocks of gradOutput. If `p.uneven`, a number above a base block's is lowered to a
     multiple of it; a smaller one stays as it is.
     """
     unit = block.base_k // p.c0
@@ -210,7 +211,7 @@ def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the block with equal L1 steps of A and B: the largest that fit, in whole slices or all of K; 1 where none
     does, even if 1 does not fit.
 
-    If parts differ in taps, the steps are lowered to whole base blocks of K.
+    If `p.uneven`, the steps are lowered to whole base blocks of K.
     """
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
     most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)
@@ -261,8 +262,8 @@ def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the tiling with a smaller K that fits; else with smaller sides at the least K, and then the longest K that
-    fits. Unchanged if it fits.
+    """Return the tiling with a smaller K that fits; else with smaller sides at the least K, and then the longest K below
+    `longest_k` that fits. Unchanged if it fits.
 
     If nothing fits, the block stays as it was, with the last steps that were tried.
     """

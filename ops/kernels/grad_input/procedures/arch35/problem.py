@@ -71,7 +71,9 @@ class DataProblem:
 
     @property
     def uneven(self) -> bool:
-        """Return True if parts of a split kernel differ in taps, so L1 steps are whole base blocks of K; False if unsplit."""
+        """Return True if L1 steps are whole base blocks of K: for a kernel of 3 rows split by both axes, whose parts differ in
+        taps.
+        """
         return False
 
     def doubles(self, elements: int) -> bool:
