@@ -217,7 +217,7 @@ class StampedLoops:
         Raises SimError for a place of a stamped loop that is used after it, for what is no address, and for numbers beyond 64
         bits.
         """
-        first = len(self._sheet.written)
+        first, moves = len(self._sheet.written), array("q")
         try:
             for number, cell in enumerate(row):
                 if type(cell) is int:
@@ -236,8 +236,9 @@ class StampedLoops:
                     row[number] = cell.start  # a fraction if its steps are, which the error names
                     for axis, step in enumerate(cell.steps):
                         if step:
-                            self._moves.extend((first + number, axis, step))
+                            moves.extend((first + number, axis, step))
             self._sheet.written.fromlist(row)
+            self._moves.extend(moves)  # of rows that were written alone: a body may catch the error
         except OverflowError:
             raise self._too_far("an address") from None
         except TypeError:

@@ -289,6 +289,20 @@ def test_an_address_that_moves_by_a_fraction_is_named(by: float) -> None:
     )
 
 
+def test_a_refused_row_leaves_nothing_behind() -> None:
+    """A body that catches the error writes on, and its next row moves by its own addresses alone."""
+    found = []
+    for stamping in (False, True):
+        k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
+        k.stamping = stamping
+        for _, block in k.stamped([(0, 1), (0, 2), (0, 5)]):
+            with pytest.raises(SimError, match=r"src0 is 0\.5; an address"):
+                k.data_copy("GM", "UB", block * 32, 0.5, 32)  # type: ignore[arg-type]
+            k.data_copy("GM", "UB", 0, gm_operand(0, block * 32), 32)
+        found.append([str(row) for row in k.finish()])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("later", [(1,), (1, 2, 3)])
 def test_places_of_one_piece_have_as_many_numbers(later: tuple[int, ...]) -> None:
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
