@@ -27,7 +27,7 @@ class DataCopyDn2Nz(Instruction):
 
     Element (channel, pixel) of matrix i is in GM at i * `src_step` + channel * `channel_stride` + pixel * `itemsize` and goes
     to i * `dst_step` + channel // C0 * `block_stride` + pixel * `pixel_stride` + channel % C0 * `itemsize` in L1 (bytes).
-    `most_bytes_per_cycle` is a rate that it does not exceed, 0 for that of the path (SimError for a number below 0).
+    `most_bytes_per_cycle` is a rate that it does not exceed, 0 for that of the path (SimError unless finite and from 0).
     `operand` labels the counted bytes.
     """
 

@@ -150,8 +150,8 @@ class KernelBuilder(SyncMethods, TransferMethods, CubeMethods, VectorMethods, Ma
         """Return the address of `size` fresh bytes of a buffer, aligned to `unit` (0: as the buffer needs it).
 
         Without `keep` the next allocation may begin there again. Raises SimError when the buffer overflows, for a buffer that
-        the core lacks, for a size that is no whole number from 1, and inside a stamped loop; a traced loop goes on as a plain
-        one.
+        the core lacks, for a size (from 1) or unit that is no whole number, and inside a stamped loop; a traced loop goes on as
+        a plain one.
         """
         self._check_buffer(buffer, name)
         self._outside_stamps(f"allocation of {name}")
@@ -310,8 +310,8 @@ class KernelBuilder(SyncMethods, TransferMethods, CubeMethods, VectorMethods, Ma
         return program
 
     def finish(self) -> Program:
-        """Return the checked Program, without the sets that `drop_set` marked; under inspection its faults are recorded
-        instead.
+        """Return the checked Program, without the sets that `drop_set` marked; under inspection all faults but the first named
+        are recorded instead.
 
         Raises SimError if a stamped loop was left early, a flag has more or fewer sets than waits, an instruction cannot run,
         an address is outside its space or unaligned, vector operands overlap in a forbidden way, L0C is read in a wrong format,

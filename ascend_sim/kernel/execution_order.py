@@ -32,7 +32,8 @@ def lost_set(program: Program) -> int:
     """Return the row of the first set that is lost whatever anything costs, since its flag is still set; -1 if there is none.
 
     Its pipe has nothing to do since the set before, and the wait between them is issued later. Other sets may be lost or not,
-    which time decides.
+    which time decides. -1 also with a disarmed wait, and on a chip whose flags count beyond 1 or arrive at once (chip file,
+    sync).
     """
     kinds, codes, sync = program.per_row("kind"), program.per_row("flag"), program.table.chip.sync
     if sync.flag_max != 1 or not sync.flag_latency or (kinds == DISARMED).any():

@@ -53,8 +53,8 @@ def _typed_fields(kind: type[Instruction]) -> tuple[tuple[int, str, type | None,
 def check_types(key: Sequence[Any]) -> None:
     """Raise SimError if a field of the instruction `key` (class and fields) has a value that its type does not allow.
 
-    A whole number may be numpy's but no bool, a switch may be 0 or 1, an `itemsize` is 1 to 32. Fields other than numbers,
-    switches and names are not looked at.
+    A whole number may be numpy's but no bool, a switch may be 0 or 1, an `itemsize` is 1 to 32. Fields of other types,
+    such as float and tuple, are not looked at.
     """
     for place, name, usual, fits, allowed in _typed_fields(key[0]):
         if place < len(key) and type(key[place]) is not usual and not fits(key[place]):

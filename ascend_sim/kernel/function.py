@@ -411,7 +411,7 @@ def _refuse_result(returned: Any) -> None:
 def kernel_error(error: BaseException, kernel: KernelFunction, k: Kernel, again: Callable[[Maker], Kernel]) -> KernelError:
     """Return the error that a kernel raised for the program of `k`, with file, line and kernel.
 
-    Where `k` noted no lines, `again` writes the program once more with the builder that it is given, and returns it.
+    For a RowError where `k` noted no lines, `again` writes the program anew with the builder that it is given, and returns it.
     """
     line = None
     if isinstance(error, RowError):
@@ -433,7 +433,7 @@ def _line(row: int, kernel: KernelFunction, again: Callable[[Maker], Kernel]) ->
 
 
 def _error_line(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
-    """Return an error as one line "FILE:LINE: kernel NAME: text"; the line is `line`, or that in the error's traceback."""
+    """Return an error as "FILE:LINE: kernel NAME: text"; LINE is `line`, or that in the error's traceback, or left out."""
     line = line or kernel.raised_at(error)
     own = shown_file((line or kernel.first_line)[0])
     where = own if line is None else f"{own}:{line[1]}"

@@ -78,7 +78,10 @@ def _same(one: CodeType, other: CodeType) -> bool:
 
 
 def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
-    """Return the `for` statement over the `range` or `each` that ends at `line`; None if no or several could be meant."""
+    """Return the `for` statement over `k.range(...)` or `k.each(...)`, if the name before the parenthesis ends at `line`.
+
+    None if no such call or several have their names there, or if it is not what a `for` goes over.
+    """
     calls = [
         node
         for node in ast.walk(function)
@@ -122,7 +125,7 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
 
 
 def _free(scope: ast.AST) -> set[str]:
-    """Return the names that an inner function or comprehension reads, or declares global or nonlocal, and does not write."""
+    """Return the names that an inner function or comprehension reads and does not write, or declares global or nonlocal."""
     nodes = list(ast.walk(scope))
     brief = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
     own: set[str] = set()

@@ -219,7 +219,10 @@ class InstructionView:
 
 @mutable
 class Program:
-    """Program of one core of one block. `core_kind` is "AIC", "AIV" or "AI_CORE"; `sub_block` counts the AIVs of a block."""
+    """Program of one core of one block. `core_kind` is "AIC", "AIV" or "AI_CORE"; `sub_block` counts the AIVs of a block.
+
+    `flags` is {name: (setting pipe, waiting pipe, id within the pair)}; `tiles` counts those that are `counted`.
+    """
 
     block: int
     core_kind: str

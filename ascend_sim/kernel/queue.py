@@ -147,7 +147,7 @@ class BufferQueue(Generic[Place]):
         return self._reading
 
     def close(self) -> None:
-        """Remove from the end of the program the last set of each free flag that has more sets than waits."""
+        """Mark the last set of each free flag that has more sets than waits; the finished program is without it."""
         for flag in self._free:
             self._builder.drop_set(flag)
 

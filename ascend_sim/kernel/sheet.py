@@ -175,7 +175,7 @@ class Sheet:
             begin = end
 
     def addresses(self) -> dict[str, int]:
-        """Return the memory addresses of stamps and places for C (rows.c) by name; valid while the sheet lives unchanged."""
+        """Return {"which", "tiles", "where", "stamps", "own": memory address} for C (rows.c), while the sheet is unchanged."""
         if self._addresses is None or self._addresses[0] != len(self.which):
             if self._laid_own is None:
                 self._laid_own = Laid.of(self.own)

@@ -60,8 +60,8 @@ class Tensor:
     """A tensor of the launch in GM, or a strided piece of one: `strides` in bytes, `address` an operand of the builder.
 
     Indexing with whole numbers and slices gives pieces, as numpy does; a slice that reaches beyond the end is cut off there, so
-    that the last tile of a row has the shape that is left. An address may be written wherever the builder takes one
-    (`int(tensor)` is it).
+    that the last tile of a row has the shape that is left. A tensor may stand wherever the builder takes an
+    address (`int(tensor)` is it).
     """
 
     name: str

@@ -90,7 +90,10 @@ class TensorMoves(KernelBuilder):
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name, keep=keep)
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
-        """Return both sides of a copy between GM and UB, gapless rows as one. Raises SimError for unlike shapes or dtypes."""
+        """Return both sides of a copy between GM and UB, gapless rows as one.
+
+        Raises SimError for unlike dtypes or shapes; both shapes count as rows (`Tensor.rows`).
+        """
         rows, columns, stride = rows_in_gm(what, tensor)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):

@@ -118,8 +118,8 @@ class TracedLoops(StampedLoops):
     def split(self, items: Sequence[Any]) -> Sequence[tuple[Hashable, Place]]:
         """Return (fixed part, place) of each item for a loop of `each`; the place has the item's numbers that can move.
 
-        Returns [] for no items, and if no number can move or an item cannot be compared. The builder keeps the result for the
-        loop over the same `items` object that follows.
+        Returns [] for no items, if no number can move, and if the items cannot be split (`_split_all`). The builder keeps the
+        result for the loop over the same `items` object that follows.
         """
         try:
             self._items, self._pieces = items, list(_split_all(items, Snapshots({}, self))) if items else []
@@ -268,7 +268,7 @@ def _range_in_turn(start: int, stop: int, step: int) -> Iterator[int]:
 def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Hashable, Place]]:
     """Return (fixed part, place) of each item of a loop, all places of one length.
 
-    Raises Unknown where that cannot be, or a number is too large.
+    Raises Unknown for places of several lengths, an item that cannot be compared, and a number from 2 ** 62 on.
     """
     if isinstance(items, range):
         if max(map(abs, (items[0], items[-1]))) >= FAR:

@@ -250,7 +250,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def settled(key: Key) -> Key:
-    """Return an instruction's key with each tracked number, also in tuples, replaced by its integer; the key itself if none."""
+    """Return an instruction's key with each tracked number, also in tuples, replaced by its integer; other fields stay."""
     for one in key:
         if type(one) is Tracked or type(one) is tuple:
             break

@@ -46,8 +46,8 @@ class VectorMethods:
 
     Element-wise methods take one shape and one format for all operands; a source of one row stands for every row of the result.
     `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every repeat (256 bytes) takes part. Raises
-    SimError at once for shapes or formats that do not go together and for what the chip lacks; addresses are checked when the
-    program is finished.
+    SimError at once for shapes or formats that do not go together, for rows that do not lie whole 32-byte blocks apart and
+    for what the chip lacks; addresses are checked when the program is finished.
     """
 
     if TYPE_CHECKING:

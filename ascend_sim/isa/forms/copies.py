@@ -225,7 +225,7 @@ class _Padding(AnyRows):
         return min(i.right, BLOCK_BYTES) if fills else i.right
 
     def pads_of_a_block(self, i: DataCopyPadded) -> str:
-        """Return the refusal of more padding on a side than a block, or ""."""
+        """Return the refusal of more padding than a block on the left, or on the right in the field (`_right`); else ""."""
         if max(i.left, self._right(i)) > BLOCK_BYTES:
             return f"padding of {i.left} and {i.right} bytes; {BLOCK_BYTES} are possible on a side"
         return ""

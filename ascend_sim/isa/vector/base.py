@@ -333,7 +333,7 @@ class Elementwise(RowsInstruction):
         return super().pipe(chip)
 
     def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
-        """Raise SimError if rows or blocks of dst overlap, or a stride is no multiple of blocks; `src_strides`: of sources."""
+        """Raise SimError if rows or blocks do not fit (`operands_fit`); `src_strides` are those of the sources."""
         operands_fit(chip, f"{self.name} {self.operation}", self.dtype, self._dst, src_strides, self.blocks)
 
     def reads(self) -> tuple[Region, ...]:

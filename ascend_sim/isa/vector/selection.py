@@ -45,7 +45,7 @@ class Compare(VectorInstruction):
     `count` elements must fill whole repeats (asc-devkit, Compare page: others take no part). Comparisons with NaN are false,
     but "ne" is true. The bits of `rows` rows of `count` elements lie one behind the other in dst (assumed: the page has no
     stride for them); strides and `blocks` are those of the sources, as for element-wise instructions. Raises SimError for
-    another mode, `pipe` for a part of a repeat.
+    another mode, `pipe` for a part of a repeat and for strides that are not whole blocks.
     """
 
     mode: str
