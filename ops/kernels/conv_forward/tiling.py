@@ -1,8 +1,8 @@
 """Tiling of the forward convolution, which is grad_input of a transposed call: a procedure of our own ("stand-in").
 
 M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). Where whole rows of x do not fit L1, y is made in
-strips of columns as wide as a tile, and so are signals (one row), of which the library loads columns (its Conv2D has a flag for
-them: stated). The vendor's Conv2D and Conv3D tilings are not documented here, so nothing of theirs is claimed.
+strips of columns cut to a tile's width, and so are signals (one row), of which the library loads columns (its Conv2D has a
+flag for them: stated). The vendor's Conv2D and Conv3D tilings are not documented here, so nothing of theirs is claimed.
 """
 
 from __future__ import annotations

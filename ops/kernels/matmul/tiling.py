@@ -157,8 +157,8 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
     fields by the vendor's names.
 
     Fields that are left out follow from those given, but L1 steps and `strip` of the user replace those of the best block only
-    at the end. Raises TilingError, with the formula and the limit, for a tiling that cannot run, SimError for a chip without
-    this kernel.
+    at the end. Raises TilingError for unknown fields, impossible values and, with the formula and the limit, for a tiling that
+    cannot run; SimError for a chip without this kernel.
     """
     given = MatMulTiling.given(overrides or {})
     candidates = list(_candidates(problem, chip, given))

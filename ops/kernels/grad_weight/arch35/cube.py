@@ -258,7 +258,7 @@ class DirectCubeBuilder(CubeBuilder):
         operand.use(key)
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Load a chunk of gradOutput to L1, unless L1 holds it, and return its key; whole rows are one transfer."""
+        """Load a chunk of gradOutput to L1, unless L1 holds it, and return its key; one transfer where rows are not cut."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)
         key = self.key_of_rows(tile, strip, image, span)

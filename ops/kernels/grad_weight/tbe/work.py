@@ -62,8 +62,8 @@ class BlockWork(NamedTuple):
         return self.tiles[0].where
 
     def outline(self) -> Hashable:
-        """Return a key of the steps and their distances from the first one; equal outlines have equal ones. An empty block has
-        none (IndexError).
+        """Return a key of the block's steps, equal for blocks whose equal steps lie equally far from their first. An empty
+        block has none (IndexError).
         """
         place, rows = self.place, tuple([(part, row - self.place.row) for part, row in self.walk])
         return len(self.images), rows, tuple([(*one[:2], *map(sub, one.where, place)) for one in self.tiles])
