@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,15 +83,6 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
     return Footprint(len(lines), lines, np.array(tails, np.int64), np.array(partial, np.int64), (first, behind))
 
 
-class _Accesses(NamedTuple):
-    """Accesses of stamps to GM by column: stamp, region (index in `touches`), operand and the steps by which it moves."""
-
-    stamp: Numbers
-    region: Numbers
-    operand: Numbers
-    steps: Numbers
-
-
 class LinesOf:
     """L2 lines below address `end` that transfers in a task's programs read and write, as marks in `read` and `written`.
 
@@ -151,15 +141,18 @@ class LinesOf:
         """
         order = np.argsort(which, kind="stable")
         used, first, times = np.unique(which[order], return_index=True, return_counts=True)
-        for found in _accesses(table, [stamps[number] for number in used.tolist()], places.shape[1]):
-            often = np.where(found.steps.any(1), times[found.stamp], 1)
+        sizes = np.array([len(stamps[number].rows) for number in used.tolist()])
+        for some in _parts(sizes):
+            row, region, operand, steps = _transfers(table, [stamps[number] for number in used[some].tolist()])
+            stamp = np.repeat(np.arange(len(used))[some], sizes[some])[row]
+            often = np.where(steps.any(1), times[stamp], 1)
             for part in _parts(often):
                 access = np.repeat(np.arange(len(often))[part], often[part])
-                place = order[ranges(first[found.stamp[part]], often[part])]
-                operand = found.operand[access] + (found.steps[access] * places[place]).sum(1)
-                address, region = self._bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK), found.region[access]
-                for number in distinct(region).tolist():
-                    yield number, address[region == number]
+                place = places[order[ranges(first[stamp[part]], often[part])], : steps.shape[1]]
+                moved, of = operand[access] + (steps[access] * place).sum(1), region[access]
+                address = self._bases[moved >> SLOT_SHIFT] + (moved & OFFSET_MASK)
+                for number in distinct(of).tolist():
+                    yield number, address[of == number]
 
     def _runs(self, region: Region, address: Numbers) -> Iterator[Numbers]:
         """Yield arrays [2][run] with (first line, end) of the runs of lines of a region, for some addresses at a time."""
@@ -193,24 +186,17 @@ def _placed(table: InstructionTable, sheets: Sequence[Sheet]) -> tuple[list[Stam
     return stamps, numbers, places[(np.cumsum(counts) - counts)[:, None] + np.arange(most)]
 
 
-def _accesses(table: InstructionTable, stamps: Sequence[Stamp], axes: int) -> Iterator[_Accesses]:
-    """Yield the accesses of all transfers in the stamps to GM, some stamps at a time; steps along `axes` axes."""
-    touches = table.touches
-    kinds = np.repeat(table.column("kind"), np.diff(touches.first))
-    chosen = (touches.columns["space"] == SPACES.index("GM")) & (kinds == TRANSFER)
-    sizes = np.array([len(stamp.rows) for stamp in stamps])
-    for part in _parts(sizes):
-        some = stamps[part]
-        rows = some[0].rows if len(some) == 1 else np.concatenate([stamp.rows for stamp in some])
-        row, region = accesses(touches, rows[:, 0], chosen)
-        cell = row * ROW + touches.columns["column"][region]
-        _, moves, by = moving(some)
-        steps = np.zeros((len(cell), axes), np.int64)
-        if len(moves):
-            at = np.minimum(np.searchsorted(moves, cell), len(moves) - 1)
-            moved = moves[at] == cell
-            steps[moved, : by.shape[1]] = by[at[moved]]
-        yield _Accesses(np.repeat(np.arange(len(stamps))[part], sizes[part])[row], region, rows.reshape(-1)[cell], steps)
+def _transfers(table: InstructionTable, stamps: Sequence[Stamp]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return for each access of the stamps' transfers to GM: row among all their rows, region, operand, and steps by axis."""
+    kinds = np.repeat(table.column("kind"), np.diff(table.touches.first))
+    chosen = (table.touches.columns["space"] == SPACES.index("GM")) & (kinds == TRANSFER)
+    rows = stamps[0].rows if len(stamps) == 1 else np.concatenate([stamp.rows for stamp in stamps])
+    row, region = accesses(table.touches, rows[:, 0], chosen)
+    cell = row * ROW + table.touches.columns["column"][region]
+    _, moves, by = moving(stamps)
+    at = np.searchsorted(moves, cell)
+    steps = np.append(by, np.zeros((1, by.shape[1]), np.int64), axis=0)[np.where(np.append(moves, -1)[at] == cell, at, len(by))]
+    return row, region, rows.reshape(-1)[cell], steps
 
 
 def _parts(sizes: Numbers) -> Iterator[slice]:
