@@ -94,7 +94,7 @@ class FunctionalEngine:
         """Execute every task in the given order and add to `findings`; streams and events are ignored.
 
         Raises DeadlockError when programs wait for flags that no program raises, or a set is lost in any order of time;
-        SimError for a row whose values cannot be computed.
+        SimError for a row whose values cannot be computed; ValueError for tensors without bytes.
         """
         self._tasks = tasks
         self._run(tasks, None)

@@ -75,13 +75,13 @@ class Machine(Protocol):
         """
 
     def totals(self, running: Any, run: ProgramRun, gm_bases: Sequence[int]) -> ProgramTotals:
-        """Return the totals and hazards of a finished program of this machine, once.
+        """Return the totals and hazards of a finished program of this machine; called once for each program.
 
         `run` is the program with its columns, if the machine has any, `gm_bases` are the addresses of its task's tensors.
         """
 
     def in_gm(self, tasks: int) -> Mapping[int, Hazards]:
-        """Return {index of the later access's task: hazards in GM} of a finished run of `tasks` tasks, by its `totals`."""
+        """Return {index of the later access's task: hazards in GM} of a finished run of `tasks` tasks, after all `totals`."""
 
     @property
     def tables(self) -> Sequence[InstructionTable]:

@@ -52,7 +52,7 @@ def replay(
 
     `model` None is the chip's default. A program has buffers from its first event to its last. `progress("values", ended,
     all)` is called as programs end, `observer` for the instructions that it chooses. `engine` as in `Engine`: the compiled one
-    moves bytes in C. Raises SimError for a row whose values cannot be computed.
+    moves bytes in C. Raises SimError for a row whose values cannot be computed, ValueError for tensors without bytes.
     """
     watched = observer.watch(tasks, programs) if observer is not None else {}
     events = ValueEvents.of(tasks, programs)

@@ -22,7 +22,7 @@ class Task:
     tasks; `wait_events` must have been recorded before it starts, `record_events` are recorded when it ends. `all_cores`
     marks a kernel with an all-core barrier, which must have all its blocks on cores at once. `template` says which of the
     operator's compiled kernels it stands for (chip file, launch.prologue_us); "" is op_type. `vector_cores` is how many AIVs a
-    block of a "MIX" kernel has; None: all of its AIC.
+    block of a "MIX" kernel has; None: all of its AIC. `info` is for reports and `binary`: dtypes, formats, tiling, products.
     """
 
     name: str

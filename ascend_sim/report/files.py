@@ -81,7 +81,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder during the block; other threads and processes wait for it (where system and file system have
     flock).
 
-    The lock is on the folder itself: it leaves no file, and ends with the process.
+    The lock is on the folder itself: it leaves no file, and ends with the process. Raises OSError if it cannot be opened.
     """
     if fcntl is None:
         yield
@@ -100,7 +100,8 @@ def staging(out: Path) -> Iterator[Path]:
     """Yield a new temporary folder in `out` for incomplete files; it is removed with its contents when the block ends, also by
     an error.
 
-    Folders that killed processes left are removed first (where the system has flock), known by their free locks.
+    Folders that killed processes left are removed first (where the system has flock), known by their free locks. Raises
+    OSError if no folder can be made.
     """
     name = ".run."
     with only_writer(out):

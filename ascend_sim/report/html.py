@@ -119,8 +119,8 @@ def output_rows(outputs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
-    """Return a report's summary as HTML: the time's first five parts as cards, its uncertainty, and all advice with commands,
-    from the fourth on folded.
+    """Return a report's summary as HTML: the time's first five parts as cards, its uncertainty, the L2's state before, and all
+    advice with commands, from the fourth on folded.
     """
     summary = report.get("summary") or summary_of(report)
     parts = [(f"{100 * one['share']:.0f} %", f"{one['part']}, {one['us']:,.1f} us") for one in summary["parts"][:5]]

@@ -244,6 +244,7 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the kernels' statements as advice: first changes whose gain was simulated, then upper bounds of gains, last causes
     without a gain; in each the largest gain first.
 
+    An advice has "kernels", "what" to change, "kind" (of `KINDS`), "gain_us" or None, "estimated", "command" and "change".
     One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel;
     gains are added. A change of which other kernels lose as much as it saves is left out. Upper bounds of vector kernels that
     make an output are among them.
