@@ -139,7 +139,7 @@ def _memory(buffers: dict[str, Bytes], gm: list[Bytes], chip: ChipSpec) -> Memor
 
 
 class _Probe:
-    """Memory just large enough to run one instruction: its source at 0, its destination behind it or in another space."""
+    """Memory just large enough to run one instruction: its source at 0, its destination behind it or in memory of its own."""
 
     def __init__(self, instruction: Instruction, source: Region, target: Region, chip: ChipSpec) -> None:
         self._instruction = instruction

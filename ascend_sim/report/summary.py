@@ -51,9 +51,10 @@ KINDS = {
 def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
     """Return the figures and the advice of a report as plain data; `case` is its name.
 
-    Keys: "case"; operator, chip, mode and settings as in the report; "total_us", "interval", "parts" from `_parts`; "values"
-    ("correct", "wrong" or None); "scalar_code", "wrong", "findings" and "warnings" as texts; the advice as "statements";
-    "timeline", True if one was kept. Parts, interval and advice are empty or None for a run without times.
+    Keys: "case"; "operator", "chip", "mode", "l2", "launches" and "scalar_work" as in the report; "total_us", "interval",
+    "parts" from `_parts`; "values" ("correct", "wrong" or None); "scalar_code", "wrong", "findings" and "warnings" as texts;
+    the advice (`_advice`) as "statements"; "timeline", True if one was kept. Parts, interval and advice are empty or None for
+    a run without times.
     """
     problem, total, outputs = report["problem"], report["total_us"], report["outputs"]
     judged = [figures["correct"] for figures in outputs.values() if figures.get("correct") is not None]
