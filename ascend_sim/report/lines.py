@@ -33,8 +33,8 @@ class SourceLine:
 
     @classmethod
     def of(cls, line: Line, notes: Notes) -> SourceLine:
-        """Return the SourceLine of a noted line, its file shortened: files of this package from its folder on, others by
-        their name.
+        """Return the SourceLine of a noted line, its file shortened: relative to the folder that holds this package if it lies
+        below that, else its name alone.
 
         A line of a stored run stays as it was stored.
         """
