@@ -160,7 +160,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
         """Check a call's arguments; return the accepted call. AclnnError with the status of the first rule that fails; SimError
         for an unknown library, for a tiling or block_dim of an unknown cube kernel, for a number of blocks out of range, and
-        for a kernel named twice. Tiling fields and disarmed flags are not checked.
+        for a kernel named twice; ConfigError for an unknown profile. Tiling fields and disarmed flags are not checked.
 
         `deterministic` None means the default of product and profile.
         """

@@ -21,7 +21,7 @@ from ascend_sim.ops.problem.walk import WHOLE_ROWS, Walk
 class TilingInput:
     """A problem on one chip, the input of tiling procedures.
 
-    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit)
+    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C" and "UB"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit)
     bytes; `load3d` has the largest values of that instruction's fields. `family` is the chip's family of kernels,
     `layout` the layout of their tensors. Groups are merged so that channels of a real group fill whole blocks (ops-nn
     group merge: stated); in a plain layout, where a group may begin at any channel, they need not be (`merged` False).

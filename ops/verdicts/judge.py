@@ -31,8 +31,10 @@ def judge(
     model: ValueModel | None = None,
     probe: Probe | None = None,
 ) -> dict[str, Any]:
-    """Return output -> verdict and error figures; arrays are the caller's, in their own dtypes or as 8-bit codes.
+    """Return output -> {"correct", "shape", "dtype", "compute_dtype", "may_lose", "decided_by", "probe", error figures}.
 
+    Arrays are the caller's, in their own dtypes or as 8-bit codes. The error figures are "worst_error_over_bound",
+    "max_abs_error" (None if not finite), "vendor_matched_ratio" and, if elements are wrong, `Verdict.wrong_figures`.
     "decided_by" names the test with the last word: "bound" (the caller's data against float64) or "probe" (the programs
     run again on data that show every lost product). "may_lose" is how many products of mean size the bound may hide in
     its worst element. `probe` is the call that can be run again, or None; it runs here unless it refuses. `model` None:

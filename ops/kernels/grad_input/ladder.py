@@ -108,7 +108,7 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def may_strip(self) -> bool:
-        """Return True if rows may be cut into strips: the user gives no width, columns are not split, rows exceed 16 pixels."""
+        """Return True if rows may be cut into strips: the user gives no width and splits no columns, rows exceed 16 pixels."""
         return self.strip is None and self.mode != SPLIT_HW and self.inp.problem.w_in > FRACTAL
 
     @property

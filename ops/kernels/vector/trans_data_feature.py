@@ -58,7 +58,7 @@ class FeaturePiece(NamedTuple):
 class _Feature:
     """Sizes of one map and its division into UB tiles: whole channel blocks, or pixels of one block where HW is large.
 
-    `row_cycles`: extra cycles of a copied row that is not whole blocks. `issue`: cycles of an instruction on the scalar
+    `row_cycles`: extra cycles of a row that is copied alone. `issue`: cycles of an instruction on the scalar
     unit. `backs_off`: plain rows are stored as whole blocks, then their last block.
     """
 

@@ -89,13 +89,14 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def shared(self) -> bool:
-        """Return True if several output channels share a line, because each has few elements."""
+        """Return True if several output channels share a line: each has fewer than `_FEW` elements, which fit in one."""
         return self.c_in * self.positions < _FEW and self.run == self.positions and self.blocks_at_once == self.cin1
 
     @cached_property
     def rows(self) -> int:
-        """Return how many output channels are dealt out together, at most all: those of one line if they share it, else of 16
-        lines; where copies count whole blocks and an output channel has fewer than 8 elements, a multiple of 8.
+        """Return how many output channels are dealt out together, at most all: those of one line, up to `_SHARED`, if they
+        share it, else of 16 lines; where copies count whole blocks and an output channel has fewer than 8 elements, a multiple
+        of 8.
         """
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
         if self.by_blocks and self.c_in * self.positions < _EVEN:
@@ -115,8 +116,8 @@ class GradientLines(FilterUnits):
     def units(self, block: int) -> Iterator[tuple[LineUnit, tuple[int, int]]]:
         """Yield (unit, (its first output channel, first channel block)) for each unit of a block.
 
-        Where copies count whole blocks, the last run of positions has at least 8 positions. If a filter has fewer than
-        8, its last unit has at least two channel blocks.
+        Where copies count whole blocks, the last of several runs of positions has at least 8. If a filter has fewer than 8
+        positions, the last of several units has at least two channel blocks.
         """
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]

@@ -35,8 +35,8 @@ def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -
 
 
 class _Operator(BiasInSums, BlockedPlan):
-    """Plan of a forward convolution as a graph operator: Cast of the bias, TransData before the kernel, and after it unless the
-    input is fp16.
+    """Plan of a forward convolution as a graph operator: Casts, TransData before the kernel, and after it unless the input is
+    fp16. On coupled chips the bias is left out, with a warning.
     """
 
     def launches(self) -> None:

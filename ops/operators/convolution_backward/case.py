@@ -57,7 +57,7 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
     @property
     def mask(self) -> tuple[bool, ...]:
         """Return, for (input, weight, bias), True if its gradient is computed: `output_mask`, or for None each tensor's
-        `requires_grad`.
+        `requires_grad`, False without a bias.
 
         ValueError where `output_mask` asks for a gradient that `requires_grad` leaves out, unless the case is read `as_given`.
         """

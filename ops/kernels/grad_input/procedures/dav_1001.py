@@ -34,8 +34,8 @@ class DataCacheTiling:
     """Result of the procedure under the vendor's names: numbers of parts (`*_dim`), fractals of an L0 block (`*_l0`)
     and of L1 loads.
 
-    `m_al1` and `n_bl1` count L0 blocks, 0 for all of a core's M or N. `k_al1`, `k_bl1` count C_out blocks, `db_*`
-    buffers, the bounds elements of one buffer.
+    `m_al1` and `n_bl1` count L0 blocks, 0 for all of a core's M (of an uncut map) or N with all K. `k_al1`, `k_bl1` count
+    C_out blocks, `db_*` buffers, the bounds elements of one buffer.
     """
 
     batch_dim: int

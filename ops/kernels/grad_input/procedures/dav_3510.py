@@ -334,7 +334,11 @@ def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False) -> bool:
-    """Return True if vector cores transpose the weights before an unsplit kernel with this tiling; `hf32`: fp32 as HF32."""
+    """Return True if vector cores transpose the weights before an unsplit kernel with this tiling; `hf32`: fp32 as HF32.
+
+    They can for one group in NCDHW and an uncut, unpacked kernel of several taps, if UB and the input channels allow it. They
+    do unless a long block loads the weights several times; 16-bit ones of deep kernels alone, by `_worth_it_for_16_bits`.
+    """
     problem, size = p.inp.problem, p.itemsize
     copies = TURNED_COPIES_8BIT if size == 1 else TURNED_COPIES
     possible = (

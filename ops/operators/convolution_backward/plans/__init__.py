@@ -24,8 +24,8 @@ def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
     """Return the cube call (problem, dtype, options) of kernel "grad_input" or "grad_weight" of an accepted call, without a
     tiling.
 
-    Raises SimError where the call has no such kernel (an empty call has none), or its tiling has no fields: a MatMul, or
-    grad_input of a transposed call.
+    Raises SimError where the call has no such kernel (an empty call has none), for a MatMul, whose tilings are not searched,
+    and for grad_input of a transposed call, whose tiling has no fields.
     """
     if kernel not in call.outputs or call.empty:
         there = ", ".join(name for name in ("grad_input", "grad_weight") if name in call.outputs and not call.empty)

@@ -24,7 +24,8 @@ DATA = ("Conv3DBackpropInput", "Conv3DBackpropInputV2")
 def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
     """Return the plan of graph operator `op_type` for an accepted call that wants one gradient, dW in fp32.
 
-    Raises SimError for an operator that the chip does not have, and in blocked layouts for a call that is not 3-D.
+    Raises SimError for an operator other than those that the chip has for that gradient, and in blocked layouts for a call
+    that is not 3-D.
     """
     plain, known = call.family.layout.plain, FILTERS if "grad_weight" in call.outputs else DATA
     if op_type not in known[plain:]:

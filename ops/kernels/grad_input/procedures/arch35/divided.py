@@ -145,9 +145,9 @@ class DividedProblem(DataProblem):
 def library_split(inp: TilingInput) -> tuple[int, bool]:
     """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's rules.
 
-    Always (SPLIT_NONE, False) with groups, dilation, uneven padding, a dx below SMALL_PLANE pixels with one block of output
-    channels, or a blocked layout. Else both axes are split by `_splits_both`, for equal strides and kernels of STRIDE and
-    KERNELS in NCDHW; if they are not, rows by `_splits_rows`.
+    Always (SPLIT_NONE, False) with groups, dilation, padding in front and behind that differs by more than a stride leaves
+    over, a dx below SMALL_PLANE pixels with one block of output channels, or a blocked layout. Else both axes are split by
+    `_splits_both`, for equal strides and kernels of STRIDE and KERNELS in NCDHW; if they are not, rows by `_splits_rows`.
     """
     p = inp.problem
     # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
@@ -166,8 +166,9 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 
 
 def _stays(part: DividedProblem) -> bool:
-    """Return True if gradOutput stays in L1 for all parts: the rows that SIDE pixels of a part read fit half of L1 and the
-    weights of all parts the rest, with at most HELD_CHANNELS output and SIDE input channels.
+    """Return True if gradOutput stays in L1 for all parts: the rows that SIDE pixels of a part read fit half of L1 (a
+    single channel block may take more) and the weights of all parts the rest, with at most HELD_CHANNELS output and SIDE input
+    channels.
 
     It does not stay for a kernel of one tap, with several planes of both kernel and gradOutput, or where tiles of
     BEST_PIXELS pixels suffice for all cores and dx has from FRACTAL to BEST_CHANNELS channels.
