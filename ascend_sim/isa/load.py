@@ -281,7 +281,7 @@ def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
 
     The part is (its first 32-byte block, blocks of a row, rows); nothing is read if a count is not positive. It is a window of
     columns and rows of the map if the output pixels are of one row, else whole rows as one run. A map that is a matrix (one
-    tap, stride 1, no padding) is read pixel by pixel, whatever its width.
+    tap, stride 1, no padding before it, `out_width` its width) is read pixel by pixel, over rows too.
     """
     taps, pixels = load.k_h * load.k_w, load.out_height * load.out_width
     c1_first = load.k_start // load.c0 // taps

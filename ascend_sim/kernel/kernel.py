@@ -149,7 +149,9 @@ class Kernel(TracedLoops, TensorMoves):
     @contextmanager
     def ordered(self, pipe: str) -> Iterator[None]:
         """Context manager in which a barrier of `pipe` follows every instruction of that pipe that works on data, so that each
-        may read the result of the one before. Raises SimError for a pipe that the core lacks.
+        may read the result of the one before.
+
+        Raises SimError for a pipe that the core lacks.
         """
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]

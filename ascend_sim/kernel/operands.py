@@ -21,7 +21,8 @@ class Span(NamedTuple):
 class ColumnRuns(NamedTuple):
     """Runs of columns of an img2col matrix that adjoin in L0B: `repeat` runs of `length`, `stride` blocks of C0 apart.
 
-    `line` is the distance in L0B of one row of fractals to the next, in fractals; 0 if they adjoin. Fields as in `LoadData3D`.
+    `line` is the distance in L0B of one row of fractals to the next, in fractals: 1 or more for several runs. Fields as in
+    `LoadData3D`.
     """
 
     start: int

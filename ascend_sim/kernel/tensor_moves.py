@@ -175,8 +175,9 @@ class TensorMoves(KernelBuilder):
         """Load part of an NZ matrix in L1 as the right operand [K, N]; with `transpose` the matrix is stored [N, K].
 
         Transposed it already has the order of L0B and is copied by fractals: rows in multiples of 16, columns from a
-        multiple of C0, in one instruction if all rows are loaded, else in one for each C0 columns. `held`, `row` and
-        `column` are as in `l1_to_l0a`.
+        multiple of C0, in one instruction if all rows are loaded, else in one for each C0 columns. Without
+        `transpose`, 1-byte items on chips with `turns_bytes_in_squares` take rows, columns and `held` in multiples of 32 (else
+        SimError). `held`, `row` and `column` are as in `l1_to_l0a`.
 
         Fields of img2col_cbuf_to_ca, img2col_cbuf_to_cb, img2colv2_cbuf_to_ca, img2colv2_cbuf_to_cb, load_cbuf_to_ca,
           load_cbuf_to_cb (L1->L0B; more: docs/instructions.md):

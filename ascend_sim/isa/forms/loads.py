@@ -118,13 +118,19 @@ def _bottom(i: LoadData3D) -> int:
 
 
 class Img2ColV1(Way):
-    """Translation of img2col (LoadData3D) to the fields of map and kernel and back; an instruction for each fractal."""
+    """Translation of img2col (LoadData3D) to the fields of map and kernel and back; an instruction for each fractal.
+
+    Without repeated runs.
+    """
 
     kind = LoadData3D
     names: tuple[str, ...] = (
         "stride_w", "stride_h", "filter_w", "filter_h", "dilation_w", "dilation_h", "fmatrix.l1_w", "fmatrix.l1_h",
         "fmatrix.pad_left", "fmatrix.pad_right", "fmatrix.pad_top", "fmatrix.pad_bottom",
     )  # fmt: skip
+
+    def says(self, instruction: Any) -> bool:
+        return not instruction.is_repeated
 
     def values(self, instruction: LoadData3D) -> tuple[int, ...]:
         i = instruction
@@ -173,9 +179,6 @@ class Img2Col(Img2ColV1):
     """Translation of img2col (LoadData3D) to map, kernel, rows and columns, and back; without repeated runs."""
 
     names: tuple[str, ...] = ("k_extension", "m_extension", "k_start", "m_start", "channel_size", *Img2ColV1.names)
-
-    def says(self, instruction: Any) -> bool:
-        return not instruction.is_repeated
 
     def values(self, instruction: LoadData3D) -> tuple[int, ...]:
         i = instruction

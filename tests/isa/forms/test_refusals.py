@@ -13,7 +13,7 @@ from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.transfer import DataCopyExtreme, DataCopyNd2Nz
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
+from ascend_sim.kernel.operands import ColumnRuns, CopyLoop, MapWindow, Span, TilePiece
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import Allocation
 
@@ -90,6 +90,10 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     "bytes in blocks of 16": (
         A2, lambda k: k.fixpipe(0, 0, 16, 32, 16, "int8", 16, 512, pre=Quantisation("int32", 1.0)),
         "c0 = 16 of int8; blocks have 32 columns",
+    ),
+    "runs of columns of the old": (
+        OLD, lambda k: k.load_data_3d("L0B", 0, 0, 2, WINDOW, Span(0, 32), ColumnRuns(0, 16, 2, 4, 1)),
+        "load_data_3d L1->L0B: ascend910a (dav-1001) has no such instruction; dav-3510 has it",
     ),
     "turned bytes into L0B": (
         A2, lambda k: k.load_data_3d("L0B", 0, 0, 1, WINDOW, Span(0, 32), Span(0, 32)), "L0B of 1-byte items; only L0A",
