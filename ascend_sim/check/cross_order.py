@@ -158,8 +158,8 @@ class CrossMatches:
     def wait(self, walk: Walker, item: int, code: int) -> bool:
         """Pass a program's wait for a cross-core flag and return True; return False while the flag is not raised.
 
-        Disarmed waits always pass, and so do all in a `free_pass`. A wait that no core will ever end is recorded as a fault and
-        passes.
+        Disarmed waits always pass, and so do all in a `free_pass`. A wait for a turn that some setter never raises is recorded
+        as a fault and passes.
         """
         group, counter = self._counter(walk.index, code)
         taken = counter.taken[walk.index]
@@ -187,7 +187,7 @@ class CrossMatches:
                 left = rounds - len(counter.taken[waiter])
                 if left > 0:
                     first, where = counter.setters[0], (self.meetings.synced[waiter].program.where,)
-                    self.faults.sets.append(Unpaired(first, int(self.row[parts[first][-1]]), left, where))
+                    self.faults.sets.append(Unpaired(first, int(self.row[parts[first][-1]]), left, where, True))
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints, Ints]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -61,8 +62,9 @@ def check_tasks(
     `strict` also compares stamped loops with plain ones (tasks of up to 2**20 rows), and reports unused buffers, and waits and
     barriers that a kernel for all shapes needs for other shapes. The programs are built under inspection: a builder's refusal
     is a finding, whatever `tools`. If a tool finds something, its findings get the cycles of a run in mode "timing" on
-    `engine`; a remark says why if no such run ends. `disarm` is {task: flags that its builder disarms}. Here it is only
-    tested: SimError for an unknown task or flag, unless a builder refused something. SimError for an unknown tool.
+    `engine`; a remark says why if there are none (a refusal, an access outside, an error of the run). `disarm` is {task: flags
+    that its builder disarms}. Here it is only tested: SimError for an unknown task or flag, unless a builder refused something.
+    SimError for an unknown tool.
     """
     wanted = chosen_tools(tools)
     programs: list[list[Program]] = []
@@ -82,8 +84,9 @@ def check_tasks(
     refused = [index for index, noted in enumerate(faults) if noted]
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict, refused)
     if found:
-        astray = any(one.tool == "memcheck" and one.level == "ERROR" and one.kind not in _INSIDE for one in (*findings, *found))
-        timeline, why = (None, "it leaves its memory") if astray else _timed(chip, tasks, programs, engine)
+        errors = [one.kind for one in (*findings, *found) if one.tool == "memcheck" and one.level == "ERROR"]
+        why = "a builder refused something" if "refused" in errors else "it leaves its memory"
+        timeline, why = (None, why) if {*errors} - {*_INSIDE} else _timed(chip, tasks, programs, engine)
         if timeline is None:
             remarks.append(f"no cycles, for this cannot run: {why}")
         else:
@@ -253,11 +256,15 @@ def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
 def _timed(
     chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]], engine: str | None
 ) -> tuple[Timeline | None, str]:
-    """Run the programs in mode "timing"; return (timeline, ""), or (None, the reason) if they do not end."""
-    blocks: list[dict[int, list[Program]]] = [{} for _ in tasks]
+    """Run the programs in mode "timing"; return (timeline, ""), or (None, first line of the error) if that raises any SimError
+    or LookupError.
+
+    A block without programs does nothing.
+    """
+    blocks: list[defaultdict[int, list[Program]]] = [defaultdict(list) for _ in tasks]
     for number, built in enumerate(programs):
         for program in built:
-            blocks[number].setdefault(program.block, []).append(program)
+            blocks[number][program.block].append(program)
     made = [replace(task, build=there.__getitem__) for task, there in zip(tasks, blocks, strict=True)]
     try:
         return Engine(Device(chip, with_values=False), engine=engine).run(made), ""

@@ -27,14 +27,18 @@ def _unpaired(subject: Subject) -> Iterator[CheckFinding]:
         groups: dict[tuple[object, ...], list[Unpaired]] = {}
         for one in unpaired:
             view = subject.programs[one.program][one.row].instruction
-            key = (view, *subject.line_key(one.program, one.row)[:1], one.missing if what == "set" else None)
+            key = (view, *subject.line_key(one.program, one.row)[:1], (one.missing, one.unwaited) if what == "set" else None)
             groups.setdefault(key, []).append(one)
         for found in groups.values():
             yield _partner(subject, what, found)
 
 
 def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding:
-    """Return a finding on sets without a wait, or waits without a set (`what`: "set" or "wait"); it shows the first."""
+    """Return a finding on sets without a wait, or waits without a set (`what`: "set" or "wait"); it shows the first.
+
+    A set is a warning, a wait an error. A flag between cores of mode 0 or 1 that only some cores of its mode reach is the
+    error "barrier not reached" for both.
+    """
     one = found[0]
     program = subject.programs[one.program]
     instruction = program[one.row].instruction
@@ -58,12 +62,12 @@ def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding
     assert isinstance(instruction, CrossCoreSetFlag | CrossCoreWaitFlag)
     missing = ", ".join(one.missing[:4]) + (f" and {len(one.missing) - 4} more" if len(one.missing) > 4 else "")
     kind, title = f"unpaired cross_core_{what}_flag", f"Unpaired cross_core_{what}_flag instructions detected"
-    if instruction.mode != 2 and missing and missing != "any core":
+    if instruction.mode in (0, 1) and missing and missing != "any core":
         kind, title = (
             "barrier not reached",
             f"{cross_name(instruction.flag)} of mode {instruction.mode} is not reached by all cores",
         )
-    unmet = "not waited for by" if what == "set" and kind.startswith("unpaired") else "not set by"
+    unmet = "not waited for by" if one.unwaited else "not set by"
     return CheckFinding.of(
         "synccheck",
         kind,

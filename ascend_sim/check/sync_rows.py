@@ -45,6 +45,8 @@ class Unpaired:
     count: int
     missing: tuple[str, ...] = ()
     """For cross-core flags: the cores that have not raised their part, or that do not wait."""
+    unwaited: bool = False
+    """True if `missing` are cores that do not wait."""
 
 
 @mutable

@@ -84,6 +84,58 @@ def test_at_most_four_cores_are_named_that_do_not_come(blocks: int, more: str) -
     assert missed == {"block 1 AIV0, block 2 AIV0, block 3 AIV0, block 4 AIV0" + more}
 
 
+@asim.kernel_function(core="AIV", all_cores=True)
+def first_core_alone_waits(k: Any, a: Any, b: Any) -> None:
+    k.cross_core_set(0, 0, "MTE3")
+    if k.block == 0:
+        k.cross_core_wait(0, 0, "MTE2")
+
+
+@asim.kernel_function(core="MIX")
+def flag_to_one_vector_core(k: Any, a: Any, b: Any, *, waits: bool) -> None:
+    if waits and not k.is_cube and k.sub_block == 0:
+        k.cross_core_wait(0, 4, "MTE2")
+    if not waits and k.is_cube:
+        k.cross_core_set(0, 4, "FIX")
+
+
+@asim.kernel_function(core="MIX")
+def one_of_two_vector_cores_sets(k: Any, a: Any, b: Any) -> None:
+    if k.is_cube:
+        k.cross_core_wait(0, 2, "FIX")
+    elif k.sub_block == 0:
+        k.cross_core_set(0, 2, "MTE3")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "blocks", "arguments", "expected"),
+    [
+        (first_core_alone_waits, 2, {}, {("ERROR", "barrier not reached", "not waited for by block 1 AIV0")}),
+        (
+            flag_to_one_vector_core, 1, {"waits": False},
+            {("WARNING", "unpaired cross_core_set_flag", "not waited for by block 0 AIV0")},
+        ),
+        (
+            flag_to_one_vector_core, 1, {"waits": True},
+            {("ERROR", "unpaired cross_core_wait_flag", "not set by block 0 AIC")},
+        ),
+        (
+            one_of_two_vector_cores_sets, 1, {},
+            {
+                ("WARNING", "unpaired cross_core_set_flag", "not set by block 0 AIV1"),
+                ("ERROR", "unpaired cross_core_wait_flag", "not set by block 0 AIV1"),
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_a_finding_says_whether_a_core_does_not_set_or_does_not_wait(
+    kernel: Any, blocks: int, arguments: dict[str, Any], expected: set[tuple[str, str, str]]
+) -> None:
+    """Only modes 0 and 1 join cores as a barrier does: a flag to one core or to the other kind has a set and a wait."""
+    report = asim.check_kernel(kernel, blocks, x(16), out(16), chip=SPLIT[1], **arguments)
+    assert {(one.level, one.kind, one.details[0].partition("; ")[2]) for one in report.findings} == expected
+
+
 @asim.kernel_function(core=VECTOR)
 def written_twice(k: Any, a: Any, b: Any) -> None:
     k.local_tensor(16, "float32", "first")

@@ -9,8 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 import ascend_sim as asim
+from ascend_sim.check.run import check_tasks
 from ascend_sim.chip import load_chip
 from ascend_sim.cli import app
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.task import Task
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.execute import roles_of
 from ascend_sim.ops.operators import OPERATORS
 from tests.support.places import DOCS
@@ -95,3 +102,27 @@ def test_a_call_with_check() -> None:
     name = "A1[0] full"
     broken = asim.convolution_backward(*given, check=True, disarm={"grad_weight": [name, "B1[0] full"]})
     assert "RAW" in {one.kind for one in broken.findings}
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_finding_has_cycles_where_the_other_block_does_nothing_and_none_where_it_refuses(refuses: bool) -> None:
+    """Block 0 races; block 1 has no program."""
+    chip = load_chip("ascend910b3")
+    device, table = Device(chip, with_values=False), InstructionTable(chip)
+    tensors = [device.allocate(64, name) for name in "ab"]
+
+    def build(block: int) -> list[Program]:
+        if block and refuses:
+            raise SimError("a block that refuses")
+        if block:
+            return []
+        k = KernelBuilder(table, block, "AIV", [64, 64])
+        held = k.allocate("UB", 64, "held")
+        k.data_copy("GM", "UB", held, gm_operand(0, 0), 64)
+        k.data_copy("UB", "GM", gm_operand(1, 0), held, 64)
+        return [k.finish()]
+
+    report = check_tasks(chip, [Task("races", "Races", "AIV", 2, tensors, build)])
+    (race,) = (one for one in report.findings if one.kind == "RAW")
+    assert all((place.cycle is None) == refuses for place in race.places)
+    assert ("no cycles, for this cannot run: a builder refused something" in report.remarks) == refuses
