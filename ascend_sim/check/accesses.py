@@ -87,8 +87,9 @@ class Shapes:
 
 
 def _added(one: Instruction) -> str:
-    """Return how an instruction changes memory atomically: operation and format ("maxfloat16"), of an addition the format; else
-    "".
+    """Return an atomic instruction's operation and format ("maxfloat16"), of an addition the format alone; "" if not atomic.
+
+    An unknown format is "some".
     """
     if not one.atomic:
         return ""

@@ -114,7 +114,8 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _overruns(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on accesses that begin in an allocated piece of a buffer and end after it, one for each source line.
+    """Yield findings on accesses that begin in an allocated piece of a buffer and end after it, one for each buffer, source
+    line and direction.
 
     A piece ends with its last unit of address, because no other piece begins in that.
     """
@@ -233,7 +234,7 @@ def _continues(program: Program, row: int) -> bool:
 
 
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on writes whose rows overlap, one for each source line: a row begins before the one before has ended.
+    """Yield findings on writes whose rows overlap (one begins before the one before has ended), for each space and source line.
 
     Atomic writes may overlap, and rows that continue from the result of the row before.
     """

@@ -84,8 +84,8 @@ def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
 
 
 def groups(subject: Subject) -> dict[_Group, Ints]:
-    """Return {key: rows that can be left out together}: the waits of one flag, or the barriers of one source line, over all
-    programs.
+    """Return {key: rows that can be left out together}: the waits of one flag or queue, or the barriers of one pipe and source
+    line, over all programs of one kind of core.
 
     Rows are numbers among all that synchronise. Flags and barriers that belong to the library are left out, and those beside
     one of the library's, because the author of a kernel does not see what a call holds.

@@ -269,10 +269,11 @@ class VectorOp(Section):
 
 @frozen(kw_only=True)
 class Overflow(Section):
-    """Overflow modes of Cast and Fixpipe: `inf_nan` keeps inf and NaN (CTRL[48] = 1), `saturate` writes the largest finite
-    value, and 0 for NaN (CTRL[48] = 0).
+    """Overflow modes of Cast and Fixpipe. Mode "inf_nan" keeps inf and NaN (CTRL[48] = 1); mode "saturate" writes the largest
+    finite value, and 0 for NaN (CTRL[48] = 0).
 
-    `default` is what a process starts with. `fixpipe_16bit_saturates`: 16-bit results of the Fixpipe saturate always.
+    `modes` lists those of the chip; a process starts with `default`. `fixpipe_16bit_saturates`: 16-bit results of the Fixpipe
+    saturate always.
     """
 
     modes: Annotated[tuple[OverflowMode, ...], NotEmpty()]

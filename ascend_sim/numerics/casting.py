@@ -38,8 +38,8 @@ def cast(
     / rtz also name rint / round / trunc). `saturate`: overflow and inf become the largest finite value, NaN becomes 0 (CTRL[48]
     = 0). Otherwise overflow becomes inf (e4m3fn: NaN), but the largest finite value in trunc, odd, and floor or ceil toward
     zero. `source="hifloat8"` says that `x` holds its codes; other uint8 arrays are numbers. `mantissa_bits` is for hf32;
-    `options` are those of `CAST_OPTIONS`. Raises SimError for an unknown format, a mode that it lacks and values that are not
-    real numbers.
+    `options` are those of `CAST_OPTIONS`. Raises SimError for an unknown format, for a mode, width or option value that it
+    lacks, and for values that are not real numbers.
     """
     fmt = format_of(dtype, mantissa_bits if canonical(dtype) == "hf32" else None)
     mode = rounding_mode(fmt, rounding)

@@ -36,10 +36,11 @@ class Recording:
         return f"<Recording on {self.chip.name}: {len(self.tasks)} kernels, {rows:,} instructions>"
 
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
-        """Return the timeline of the same programs on `chip`; `progress` as in `Engine`. Raises SimError if it lacks a path.
+        """Return the timeline of the same programs on `chip`; `progress` as in `Engine`.
 
-        Only time is simulated, with the same lines in the L2 and the same warm code. Tilings stay, whatever a kernel would
-        choose on `chip`, and so do the cycles by which a wait for a unit flag ends early.
+        Raises SimError for an instruction that `chip` lacks: a path, an operation, a dtype, a field's range. Only time is
+        simulated, with the same lines in the L2 and the same warm code. Tilings stay, whatever a kernel would choose on `chip`,
+        and so do the cycles by which a wait for a unit flag ends early.
         """
         tables = {(id(p.table), p.core_kind): p for p in (run.program for run in self.timeline.programs)}
         faster = {key: _on(chip, program) for key, program in tables.items()}

@@ -39,7 +39,7 @@ class Fact:
 
     @property
     def is_share(self) -> bool:
-        """Return True if the values are shares of a whole, from 0 to 1."""
+        """Return True if the name ends like that of a share from 0 to 1 (`_SHARES`)."""
         return self.name.endswith(_SHARES)
 
     @property
@@ -140,7 +140,7 @@ class RunComparison(ShownResult):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return "version", "same", "runs", "call", "outputs", "without_values", "kernels": no reports, no recordings.
+        """Return "version", "same", "runs" (each "letter", "given", "kind"), "call", "outputs", "without_values", "kernels".
 
         Times are in us, waterfalls in cycles of each run's own clock.
         """

@@ -116,8 +116,8 @@ class _Map:
     """Drawing of one of the three tensors ("left", "right", "out") as planes of rows x columns, with only the planes that
     the element needs.
 
-    A small tensor, of at most four planes of at most 64 elements, has a plane for each channel, with its numbers; in a larger
-    one all channels share a plane.
+    A small map, whose element needs at most four planes of at most 64 pixels, has a plane with numbers for each channel; in a
+    larger one all channels share a plane.
     """
 
     def __init__(self, explanation: Explanation, side: str) -> None:
@@ -295,10 +295,10 @@ def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map],
 
 def _tiles(part: SumPart) -> tuple[str, dict[str, Any]]:
     """Return the L0C tile after every mmad as base64 of signed bytes, scaled so that the largest magnitude is 127, and a dict
-    of sizes, "peak" and the element's place.
+    of "rows", "columns", "step", "peak" (that magnitude), and the element's "row" and "column".
 
-    An infinity or NaN becomes 0. Tiles too large for a page keep every `step`-th row and column, the element's among them. ""
-    and zeros where some tile was not kept.
+    An infinity or NaN becomes 0. Tiles too large for a page keep every "step"-th row and column, the element's among them.
+    Where some tile was not kept, the text is "" and all numbers but "step" (1) are 0.
     """
     first = part.mmads[0]
     kept = [m.tile for m in part.mmads if m.tile is not None]

@@ -53,8 +53,10 @@ Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 @frozen
 class LayerTimes:
-    """Result of one layer's call: `times` in us of each part and "total" (launch gaps included); `kernels` is a row for each
-    launch.
+    """Result of one layer's call: `times` in us of each part and "total" (launch gaps included).
+
+    `kernels` has a dict for each launch: "op_type", "name", "part", "block_dim", "task_us", "interval", "ideal_us" and
+    "tiling_source". `findings` has dicts of "kind", "task" and "text".
 
     A refused layer has no times but `refused`, the reason, and the call's `status`, None if it was not the operator that
     refused.

@@ -57,8 +57,10 @@ class PrecisionRow:
 
     `status` 0: ran; another code: refused, `message` says why; None: accepted, but it could not be simulated. `same_as` names
     an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end of the last kernel,
-    `cube_cycles` the work of all cubes; a row that runs as a call for each gradient has their sums. `outputs` maps a name to
-    its figures, `operands` to the effect of rounding (`rounding_effect`).
+    `cube_cycles` the work of all cubes; a row that runs as a call for each gradient has their sums. `operands` maps a name to
+    the effect of rounding (`rounding_effect`), `outputs` to figures: the metrics of `numerics.compare`, "computed_in",
+    "products", "roundings", "correct", "decided_by", "worst_error_over_bound", "operand_bits" (loss of the operands alone),
+    "machine_bits" (of the rest), "bias", "error_log2", and with `probe` "probe".
     """
 
     chip: str

@@ -166,7 +166,8 @@ def check_table(path: Path) -> None:
 
 
 def write_table(sweep: Sweep, path: str | Path) -> None:
-    """Write every row with every column as CSV or Parquet, by the file's ending. Raises SimError as `check_table` does.
+    """Write every row with every column as CSV or Parquet, by the file's ending. Raises SimError as `check_table` does, and if
+    writing fails.
 
     A Parquet column of mixed types becomes text, of ints and floats float.
     """

@@ -93,7 +93,7 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
     """Run a point's call and return its figures as plain data; a refused call has a "status" (None without a code) and a
     "reason".
 
-    It returns Failed for a failure that is not a property of the call (an engine that cannot be used, a limit of memory).
+    It returns Failed, which is not stored, for any other SimError (tensors beyond the HBM, an engine that cannot be used).
 
     "us" and "cycles" of the whole call, "X_us" of each output's kernel unless 0 and "layout_us" of those beside; of each cube
     kernel X "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck",

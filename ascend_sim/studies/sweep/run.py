@@ -143,7 +143,8 @@ def sweep(
     workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt (Ctrl-C) ends it with the finished points, if any.
 
     Raises ConfigError for an unknown field, a field or value that is missing or given twice, more than 100,000 points, and if
-    no combination of values can run; SimError for a store, a scheduler or a file of values that cannot be used.
+    every combination has values that are not allowed or do not fit together; SimError for a store, a scheduler or a file of
+    values that cannot be used.
     """
     how = SweepOptions(**options)
     check_options(SweepOptions, {name: value for name, value in how.items() if value is not None})

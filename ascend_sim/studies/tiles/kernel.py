@@ -193,8 +193,9 @@ class CubeKernel:
 
         A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has "fields"
         as given ({} for None), "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes"
-        by path, "stall" {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings"
-        of the hazard check, "tiling" every field and its "source", "op_type" and "blocks"; without fields "ladder", its rungs.
+        by path, "stall" {"cause", "share"} of the busiest pipe "bottleneck" (None: it never stalls), "l1" bytes of L1 that the
+        tiling takes, "findings" of the hazard check, "tiling" every field and its "source", "op_type" and "blocks"; without
+        fields "ladder", its rungs.
         `launch` is the tiling's launch if it exists already.
         """
         launch = launch or TilingLaunch(*self.launch(fields))

@@ -69,7 +69,7 @@ class ConvRow(MeasuredLaunch):
 
         `gradient` is the only output that the call computes ("" for a forward call), `blocks` maps an output to the number of
         blocks of its kernel; with `bias` the call has one. Raises SimError where the chip computes in another dtype than the
-        row's, and for an odd total padding unless it is of an aclnn call.
+        row's, and for an odd total padding unless it is of an aclnn call; ValidationError for sizes that no layer has.
         """
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))

@@ -61,7 +61,7 @@ class Group:
     """Errors of the measured rows of one chip, operator and series: of task and core time and of the busy time of each pipe.
 
     `kernels` counts the distinct ones. `rank` is Spearman's rank correlation of task times, None with fewer than three distinct
-    kernels. `skipped` counts rows by the reason why they were not simulated.
+    kernels or equal times on one side. `skipped` counts rows by the reason why they were not simulated.
     """
 
     chip: str

@@ -23,7 +23,10 @@ COLUMNS = HEADS[: HEADS.index("rank")]
 
 @frozen
 class ValidationSummary:
-    """Errors of task time over all simulated rows, small programs left out; `inside` is the share in their 80 % intervals."""
+    """Errors of task time over all simulated rows, small programs left out; `inside` is the share in their 80 % intervals.
+
+    It is None if no row has an interval.
+    """
 
     task: Errors
     kernels: int
