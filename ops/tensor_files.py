@@ -41,7 +41,7 @@ _BITS: dict[str, np.dtype[Any]] = {
 
 
 class TensorFileError(SimError):
-    """A file of tensors cannot be read, written or used; the message names the file and the array."""
+    """A file of tensors cannot be read, written or used; the message names the file, and the array if one is at fault."""
 
 
 def load_tensors(

@@ -124,7 +124,7 @@ def k_segment(p: DataProblem) -> int:
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the block with a core's share of the inner product (single_core_*): one depth and a tile's channels, evenly cut if
-    tasks are no more than cores, if either of the parts of N and the cores divides the other, or if base_n exceeds the first
+    tasks are no more than cores, if the parts of N divide the cores or the cores the parts, or if base_n exceeds the first
     block's.
 
     Pixels are a tile's. They are even whole rows if tasks are no more than cores, whole rows for `whole_rows`, and also where
