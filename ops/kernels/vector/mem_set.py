@@ -27,9 +27,10 @@ _TILES = 4  # a quarter of UB is zeroed once and written as often as needed
 
 
 def mem_set_work(chip: ChipSpec, nbytes: int, name: str, *, dtype: str = "float32", value: float = 0.0) -> KernelWork:
-    """Return the work of filling `nbytes` bytes with `value` in `dtype`, for `work_task`; SimError if `nbytes` is below 1.
+    """Return the work of filling `nbytes` bytes with `value` in `dtype`, for `work_task`. SimError if `nbytes` is below 1 or
+    `dtype` is no number format.
 
-    A `value` other than 0 needs a dtype of 16 or 32 bits.
+    A `value` other than 0 needs a dtype of 16 or 32 bits; with another the build of the launch fails.
     """
     require_positive(name, nbytes=nbytes)
     # The vector unit fills 16 and 32 bits alone; zeros of an 8-bit format are zeros there too, and no other value is asked for.
