@@ -279,7 +279,10 @@ def _tensor(subject: Subject, number: int, row: int, writes: bool) -> Allocation
 
 
 def _offset(tensor: Allocation | None, at: int) -> str:
-    """Return the words for byte `at` of a tensor in GM behind an address: its name, the offset and its size."""
+    """Return the words for byte `at` of a tensor in GM behind an address: its name, the offset and its size.
+
+    Without a tensor they say that the address lies in none.
+    """
     return ", in no tensor of it" if tensor is None else f", {tensor.name}+{at:#x} of {tensor.size:#x} bytes"
 
 

@@ -1,4 +1,4 @@
-"""Subject of a check: a task with its programs, their order, their accesses, and the cycles of a run if there is one."""
+"""Subject of a check: a task with its programs, their order, their accesses, and those that nothing orders."""
 
 from __future__ import annotations
 

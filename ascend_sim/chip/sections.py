@@ -284,7 +284,10 @@ class Overflow(Section):
 
 @frozen(kw_only=True)
 class UbBanks(Section):
-    """Unified Buffer banks of `bytes`: successive 32-byte blocks lie in successive groups, each with one access a cycle."""
+    """Unified Buffer banks of `bytes`: successive 32-byte blocks lie in successive groups, each with one access a cycle.
+
+    No run reads them: a run takes every pair of sources as free of conflicts.
+    """
 
     groups: Count
     per_group: Count
@@ -350,7 +353,8 @@ class Vector(Section):
         """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, both rounded up; `latency` is not in
         them.
 
-        `conflict`: both sources lie in the same banks. Raises `SimError` for an operation or dtype that is not listed.
+        `conflict`: both sources lie in the same banks; no instruction of a run says so. Raises `SimError` for an operation or
+        dtype that is not listed.
         """
         entry = self.ops.get(op)
         if entry is None:

@@ -51,7 +51,7 @@ class Errors:
         return cls(len(errors), fmean(sizes), median(sizes), fmean(errors), max(errors, key=abs))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the errors as plain data, in percent."""
+        """Return "rows", and "mean_pct", "median_pct", "bias_pct", "worst_pct" in percent."""
         sizes = {"mean_pct": self.mean, "median_pct": self.median, "bias_pct": self.bias, "worst_pct": self.worst}
         return {"rows": self.rows, **sizes}
 
@@ -294,7 +294,7 @@ def points_text(groups: Sequence[PointGroup]) -> list[str]:
 
 
 def to_dict(compared: Sequence[RowComparison]) -> dict[str, Any]:
-    """Return {"groups": [...]}, the errors of every group as plain data, in percent."""
+    """Return {"groups": the fields of every Group as plain data}, `rank` as "rank_correlation", errors by `Errors.to_dict`."""
     return {"groups": [_plain(group) for group in group_by(compared)]}
 
 

@@ -64,7 +64,7 @@ class ValidationSummary:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary as plain data, errors in percent."""
+        """Return "task" (`Errors.to_dict`), "kernels", "chips", and `inside` in percent as "inside_interval_pct"."""
         inside = None if self.inside is None else 100 * self.inside
         return {"task": self.task.to_dict(), "kernels": self.kernels, "chips": self.chips, "inside_interval_pct": inside}
 
