@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None
 
 
 def _check(model: Any, path: Any) -> None:
-    """Raise SimError for a model that is not a plain nn.Module or has lazy parameters, and a path that cannot be written."""
+    """Raise SimError for a model that is not a plain nn.Module or has lazy parameters or buffers, and for a path that is no
+    text or Path, that is a folder, or whose folder does not exist.
+    """
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise SimError(f"model is {_shown(model)}; allowed is a torch.nn.Module that is not traced or scripted")
     lazy = [name for name, one in (*model.named_parameters(), *model.named_buffers()) if is_lazy(one)]
@@ -64,6 +67,8 @@ def _check(model: Any, path: Any) -> None:
         raise SimError(f"path is {path!r}; allowed is the path of a file, or None")
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise SimError(f"cannot write {path}: its folder does not exist")
+    if path is not None and isdir(path):
+        raise SimError(f"cannot write {path}: that is a folder")
 
 
 def _shown(model: Any) -> str:

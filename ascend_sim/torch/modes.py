@@ -50,7 +50,7 @@ class Watcher(Protocol):
 class Operators(TorchDispatchMode):
     """Dispatch mode below autograd that sees every aten operator and notes convolutions and matrix products.
 
-    Calls with tensor subclasses are not noted; most operators cost one table look-up.
+    Calls with sparse or nested tensors are not noted; most operators cost one table look-up.
     """
 
     def __init__(self, watcher: Watcher) -> None:
@@ -160,8 +160,9 @@ def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> 
 
 
 def _is_forward() -> bool:
-    """Return True in a forward pass outside of modules: the original one, or one that checkpointing runs again during the
-    backward pass.
+    """Return True outside of a backward pass, and in a forward pass that checkpointing runs again in one.
+
+    That pass has gradients on, and its autograd node is none of `GRADIENTS`, or saved tensors have hooks.
     """
     node = torch._C._current_autograd_node()
     if node is None or not torch.is_grad_enabled():

@@ -60,6 +60,7 @@ def test_what_has_no_shapes_is_said_in_one_line(tmp_path: Path) -> None:
         (traced, data, path, "model is a TopLevelTracedModule"),
         (lazy, data, path, "Sequential: 0.weight, 0.bias have no shape yet"),
         (conv, data, tmp_path / "none" / "net.yaml", "its folder does not exist"),
+        (Branches(), data, tmp_path, "that is a folder"),  # before the model is traced
         (conv, data, 3, "path is 3; allowed is the path of a file"),
         (conv, torch.randn(1, 5, 8, 8), path, "Conv2d does not run on these inputs: RuntimeError: Given groups=1"),
         (conv, data.double(), path, "Input type"),
