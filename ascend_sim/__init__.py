@@ -44,6 +44,7 @@ def _modules() -> dict[str, str]:
 
 def __getattr__(name: str) -> Any:
     """Return a public name from its module, imported when it is first needed, so that lower layers import without upper ones.
+    `torch` is that room, `__all__` the sorted list of names.
 
     Raises AttributeError for any other name, with near names unless it begins with an underscore.
     """

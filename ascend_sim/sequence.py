@@ -186,7 +186,9 @@ class Job(ABC):
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """Return a function that judges the outputs and returns the report's entries; None if there is no reference."""
+        """Return a function that judges the outputs and returns {output: its entry of the report}; None if none is judged.
+
+        Raises SimError for a reference that does not fit the outputs."""
 
     @abstractmethod
     def report_fields(self) -> dict[str, Any]:

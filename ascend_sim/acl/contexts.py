@@ -110,7 +110,7 @@ def aclrtSetDevice(deviceId: int) -> None:
 @call(needs="device")
 def aclrtResetDevice(deviceId: int) -> None:
     """Undo one aclrtSetDevice and return ret; the call that undoes the last runs all queued work and closes the device, even if
-    ret is the error of work that failed.
+    ret is the error of work that failed. Refuses another number than 0, and a call without an open device.
     """
     _device_number(deviceId)
     PROCESS.device_users -= 1

@@ -151,7 +151,7 @@ def aclrtDestroyEvent(event: Any) -> None:
 def aclrtRecordEvent(event: Any, stream: Any) -> None:
     """Queue a record of the event on a stream and return ret; it completes when all work queued there before has ended.
 
-    It replaces the event's last record.
+    It replaces the event's last record. Refuses all but a live event, and a stream that was destroyed or is none.
     """
     known, where = live_handle("event", event, Event), stream_of(stream)
     record = _Record(f"event {next(_numbers)}")

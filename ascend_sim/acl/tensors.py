@@ -187,8 +187,8 @@ def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:
 
 
 def _dtype_name(number: int) -> str:
-    """Return this project's name of a data type number; for an unsupported one the vendor's name, which the operator's checks
-    refuse.
+    """Return this project's name of a data type number; for an unsupported one the vendor's name, for an unknown one
+    "aclDataType N", which the operator's checks refuse.
     """
     try:
         value = aclDataType(number)

@@ -121,7 +121,7 @@ class CallJob(Job):
 
     @property
     def as_case(self) -> Callable[[], Case]:
-        """Return a function that makes a case of the call; it holds no values."""
+        """Return a function that makes a case of the call, as `case_of` with its errors; it holds no values."""
         tensors = tensor_args(self.operator, self.given, self.options["dtypes"])
         specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
         return partial(case_of, self.operator, specs, self.attributes, self.options, self.chip)

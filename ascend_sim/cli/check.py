@@ -152,7 +152,7 @@ def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None,
     free.
 
     The program has run; `devices` recorded it. `tools` None: all. Raises SimError for a `chip`, which a program chooses itself,
-    and if it launched nothing and there is no device memory to check.
+    for unknown tools, and if it launched nothing, unless memcheck is among the tools and a device was opened.
     """
     from ascend_sim.acl import aclGetRecentErrMsg, leaks
     from ascend_sim.check.findings import CheckReport

@@ -139,8 +139,8 @@ def arguments(
     """Return (tensors in order, numbers by name): those of `arguments(rng)` of the Python file `module`, without one those of
     the options.
 
-    `call` calls a function of the file so that its errors name the line. Raises SimError for a file without that function and
-    for a missing argument.
+    `call` calls a function of the file so that its errors name the line. Raises SimError for a file without that function,
+    for a missing argument, and for an option that does not fit the kernel or cannot be read.
     """
     rng = np.random.default_rng(seed)
     if module is None:

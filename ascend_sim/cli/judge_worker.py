@@ -51,9 +51,9 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     """Return the verdict on a C++ kernel file, with arguments from the Python file beside it: compile, check, then run if the
     check passed.
 
-    `auto_sync` adds the waits that the vendor's compiler adds. An error of compiler, arguments or check gives the verdict of
-    `not_compiled`; one of the run, or other calls in it than in the check, that of `failed_run`. Outputs of which the file
-    expects nothing are named as unknown. Raises SimError for an unknown chip.
+    `auto_sync` adds the waits that the vendor's compiler adds. An error of compiler or arguments, or a check that cannot run,
+    gives the verdict of `not_compiled`. An error of the run, or other calls in it than in the check, gives that of
+    `failed_run`. Outputs of which the file expects nothing are named as unknown. Raises SimError for an unknown chip.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel

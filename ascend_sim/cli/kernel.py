@@ -286,8 +286,8 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
 
 
 def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
-    """Return the file's kernel called `name`, or its only one for None. Raises SimError, with the names that are allowed, if
-    there is none of that name, or several for None.
+    """Return the file's kernel called `name`, or its only one for None. Raises SimError for a file without kernels, and, with
+    the names that are allowed, for an unknown name, and for None where there are several.
     """
     from ascend_sim.kernel.function import KernelFunction
 

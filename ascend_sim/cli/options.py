@@ -58,9 +58,9 @@ class Printed:
 def command(name: str | None = None, alone: Mapping[str, str] = {}, **settings: Any) -> Callable[[Function], Function]:
     """Return a decorator that registers a function as command `name` (default: the function's, with dashes).
 
-    A parameter whose type is a class of options becomes one option for each option in it. `alone` maps an option that may be
-    given without a value to the value that it then gets; `settings` are those of `typer.Typer.command`. The decorated function
-    takes these options as keywords, not the classes.
+    A parameter whose type is a class of options becomes one option for each field, or each option in it that names this
+    command. `alone` maps an option that may be given without a value to the value that it then gets; `settings` are those of
+    `typer.Typer.command`. The decorated function takes these options as keywords, not the classes.
     """
 
     def decorate(function: Function) -> Function:
@@ -71,7 +71,7 @@ def command(name: str | None = None, alone: Mapping[str, str] = {}, **settings: 
 
 
 def _spread(function: Function, command: str) -> Function:
-    """Return a function for typer with one parameter for each option of the parameters that are option classes.
+    """Return a function for typer: in place of an option class it has a parameter for each of its options that `command` has.
 
     Called, it collects the values into these classes again and calls `function`; a value that cannot be read ends the command
     with code 2.

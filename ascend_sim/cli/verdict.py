@@ -35,8 +35,8 @@ def verdict_of(
 ) -> dict[str, Any]:
     """Return the verdict from the JSON data of a check and of a run; None stands for one that did not take place.
 
-    Stages without data are None and do not fail; "unknown" lists in words what was not judged. `scalar`: scalar work computes
-    the outputs, which fails the stage "values".
+    A stage is a dict with "passed". Where it was not judged it is None, or its "passed" is None, and it does not fail;
+    "unknown" says so in words. `scalar`: scalar work computes the outputs, which fails the stage "values".
     """
     from ascend_sim.report.summary import code_words
 
