@@ -81,7 +81,7 @@ class Blocks:
         """Run all programs to their ends and return {core: its recording}.
 
         If a program ended badly, those that then wait for ever get its error in their recordings. Raises SourceError if
-        programs wait for each other for ever and none ended badly.
+        programs wait for each other for ever and none ended badly, and for an operand outside its buffer or tensor.
         """
         running = {block: block.run() for block in self._blocks}
         polls = 0

@@ -159,9 +159,9 @@ def _list_bytes(tensors: Sequence[Tensor]) -> bytes:
 
 def _number(name: str, kind: int | None, value: Any) -> float:
     """Return a number as int or float for the recorder: float if `kind` is FLOAT, int if it is INTEGER, for None as given. A
-    bool is an int.
+    bool is an int; any other value is converted by `float`.
 
-    Raises SimError for anything else, and for a fraction or more than 64 bits where `kind` is INTEGER.
+    Raises SimError for one that `float` refuses, and for a fraction or more than 64 bits where `kind` is INTEGER.
     """
     if isinstance(value, bool | np.bool_):
         value = int(value)

@@ -157,8 +157,9 @@ def _beginning(text: str, file: str) -> str:
 
 
 def _reason(notes: Sequence[re.Match[str]]) -> str:
-    """Return, in brackets, why the first form of a call with as many arguments does not fit; nothing if no note says it, or one
-    argument is too many for a form.
+    """Return, in brackets, why the first form of a call with as many arguments does not fit, else how many a longer form takes.
+
+    Return "" if no note says it, or one argument is too many for a form.
     """
     reasons = [one[1] for note in notes if (one := _CANDIDATE.match(note["text"])) is not None]
     fits = any(_TOO_MANY in one for one in reasons)

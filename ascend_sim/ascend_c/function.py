@@ -212,8 +212,8 @@ class CppKernel(KernelFunction):
         return remarks
 
     def scalar_code(self, shared: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-        """Return {kind of core: turns of loops and calls of functions in the kernel's own C++} of a launch; {} for a kernel
-        that cannot be compiled with counts.
+        """Return {kind of core: {"loop_turns", "calls"}} of a launch, the counts of loops and functions in the kernel's own
+        C++; {} for a kernel that cannot be compiled with counts.
         """
         found: dict[str, dict[str, int]] = {}
         if UNCOUNTED in self._marks:

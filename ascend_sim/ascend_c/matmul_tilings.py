@@ -52,8 +52,8 @@ def matmul_tiling(
     """Return the fields of a TCubeTiling for C [M, N] = A [M, K] B [K, N] on at most `cores` cube cores; `shape` is (M, N, K).
 
     Fields that are not set are left out. Cores split M and N; tiles have at most 128 rows and 256 columns and fill at most half
-    of L0A and L0B, and rows of tiles keep their pieces of K in L1 where these fit. Raises SimError for a shape or a number of
-    cores below 1.
+    of L0A and L0B. A row of an operand's tiles keeps its pieces of K in L1 where they fit into half of it. Raises SimError for
+    a shape or a number of cores below 1.
     """
     m, n, k = shape
     _at_least_one({"M": m, "N": n, "K": k, "cores": cores})
@@ -206,8 +206,8 @@ class MatmulApiTiling:
         return 0
 
     def GetTiling(self, tiling: dict[str, int] | None = None) -> dict[str, int]:
-        """Return the fields of the TCubeTiling; with `tiling` they are set in it, and it is returned. Raises SimError without
-        SetShape and SetOrgShape.
+        """Return the fields of the TCubeTiling; with `tiling` they are set in it, and it is returned. Raises SimError unless
+        SetShape or SetOrgShape was called.
         """
         shape = self._shape or self._whole
         if shape is None:

@@ -115,7 +115,7 @@ def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
 
 
 def _adjoining(name: str, f: Fields) -> tuple[int, ...]:
-    """Return the repeat stride in bytes of each operand, the result first, if the repeats of all operands adjoin."""
+    """Return the repeat stride in bytes with which the repeats of each operand adjoin, the result first."""
     target, source = _sizes(f)
     per = REPEAT // max(target, source)
     results = {**dict.fromkeys(OF_BLOCKS, REPEAT // BLOCK_BYTES * target), "vcpadd": REPEAT // 2}

@@ -308,7 +308,7 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
     """Record in the notes what the library (TPipe, TQue) did (buffers, the flags of queues, its own barriers) and saw: operands
     outside the buffer of their tensor, and atomic modes still on at the end.
 
-    Buffers that overlap because they were handed out twice (Reset), and memory of the library, are shared ones.
+    Memory of the library is shared. So are all buffers of a memory in which two overlap, as they were handed out twice (Reset).
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
     looked_at = np.array([word.name in ("own_barrier_", "allocate_", "stray_", "atomic_left_") for word in words], np.bool_)

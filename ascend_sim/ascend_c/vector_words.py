@@ -236,8 +236,8 @@ def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a reduction of repeats. If results lie without gaps: with an order a `ReduceWithIndex`, else a
-    `ReduceRows` if no mask leaves elements out.
+    """Return the key of a reduction of repeats. If results, and blocks of src, lie without gaps: with an order a
+    `ReduceWithIndex`, else a `ReduceRows` if no mask leaves elements out.
 
     Other reductions become pieces (`_pieces`). Raises SimError for a vcadd into the unit's register without a count.
     """
