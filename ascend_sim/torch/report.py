@@ -233,7 +233,7 @@ class ModelReport(ShownResult):
         return ", ".join((*alone, *self.tiling_sources(row)))
 
     def notes(self) -> list[str]:
-        """Return lines of text: each reason why calls did not run and each finding, with its layers; a line if none was seen."""
+        """Return lines of text: each reason why calls did not run, each finding, with its layers; a line if none was seen."""
         if not self.rows:
             return ["no convolution, gradient of one or matrix product ran within the context and its thread"]
         found: dict[str, list[str]] = {}
