@@ -98,8 +98,8 @@ class DataCopyDn2Nz(Instruction):
 
 @frozen
 class FixpipeDn(Instruction):
-    """`m` x `n` of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16, else SimError) on, to single
-    elements of GM.
+    """`m` x `n` of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16, else SimError; 0 on every chip
+    so far) on, to single elements of GM.
 
     Element (i, j) goes to i * `row_stride` + j * `column_stride` (bytes), as `dtype`. `atomic_add` adds to what GM holds. The
     rate is that of the Fixpipe's other layouts: a separate one for this is not in the chip files.

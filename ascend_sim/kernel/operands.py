@@ -73,7 +73,10 @@ class ChannelMatrices(NamedTuple):
 
 
 class TilePiece(NamedTuple):
-    """Part of an L0C tile of `m_padded` rows: `m` x `n` elements from row `row` and column `first` (below 16) on."""
+    """Part of an L0C tile of `m_padded` rows: `m` x `n` elements from row `row` and column `first` (below 16) on.
+
+    The chips' instructions begin at a whole fractal: on them `first` is 0.
+    """
 
     m: int
     n: int

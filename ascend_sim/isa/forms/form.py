@@ -90,7 +90,7 @@ class Way:
 class Form:
     """The compiler's instruction `name` on `architectures`, for the effects that its `way` can express.
 
-    `fixed` are fields that no effect sets; `aligned` has the alignment of operands' addresses in bytes. Empty `dtypes` and
+    `fixed` are fields that `way` does not set; `aligned` has the alignment of operands' addresses in bytes. Empty `dtypes` and
     `items` (bytes of an item) allow all. `disputed` is a text on sources that disagree. `call` is the entry of the compiler's
     call that writes the word (calls.py).
     """

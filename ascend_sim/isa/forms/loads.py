@@ -100,6 +100,13 @@ class Steps(Way):
         repeat, source, step, turned = (fields[name] for name in ("k_step", "src_stride", "dst_stride", "transpose"))
         return LoadData2D(_destination(route), itemsize(item), repeat, source, bool(turned), step)
 
+    def halves_adjoin(self, i: LoadData2D) -> str:
+        """Return the refusal of squares of two fractals that lie apart in the destination, or ""."""
+        apart = i.fractals == 2 and i.fractal_stride != 1
+        if apart:
+            return f"fractal_stride = {i.fractal_stride}; the two fractals of a square adjoin"
+        return ""
+
 
 def far_padding(size: int, near: int, taps: int, step: int, apart: int, out: int) -> int:
     """Return the least padding behind a map of `size` pixels that gives `out` positions; negative where fewer pixels would do.

@@ -101,6 +101,10 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     "turned bytes of the old": (
         OLD, lambda k: k.load_data_2d("L0B", 0, 0, 1, 2, 2, True, 2), "transpose = 1 of items of 1 bytes; it turns items of 2",
     ),
+    "halves of a square of the 950 that lie apart": (
+        NEW, lambda k: k.load_data_2d("L0B", 0, 0, 1, 2, 2, True, 2, 5),
+        "fractal_stride = 5; the two fractals of a square adjoin",
+    ),
     "gaps in L0 of the old": (
         OLD, lambda k: k.load_data_2d("L0A", 0, 0, 2, 2, dst_stride=2), "dst_stride = 2; fractals of the destination adjoin",
     ),
