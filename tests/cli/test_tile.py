@@ -10,7 +10,10 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from ascend_sim.chip import load_chip
 from ascend_sim.cli import app
+from ascend_sim.ops.case import load_case
+from ascend_sim.studies.sweep.point import searched_tilings
 
 QUICK = ["--kernel", "grad_input", "--jobs", "1", "--field", "baseN=16,al1Pbuffer=2,bl1Pbuffer=2,cl0Pbuffer=1"]
 
@@ -106,6 +109,18 @@ def test_the_last_line_tells_what_a_time_limit_left_out() -> None:
     assert code == 0 and last.startswith("grad_input: simulated 1 of ")
     assert last.endswith(" tilings that might be best in 0 s; --time-limit inf for all")
     assert "time-limit inf" not in tile(*QUICK)[2]
+
+
+def test_a_call_of_the_bias_alone_has_no_kernel_to_search(tmp_path: Path) -> None:
+    """The command is refused in one line; a sweep of such calls runs each with what it has."""
+    shapes = {"input": {"shape": [2, 16, 8, 8], "dtype": "float16"}, "weight": {"shape": [16, 16, 3, 3]}, "bias_sizes": [16]}
+    entries = {"operator": "convolution_backward", "chip": "ascend910b3", **shapes, "output_mask": [False, False, True]}
+    path = tmp_path / "bias.yaml"
+    path.write_text(yaml.safe_dump(entries))
+    code, text, said = tile(case=str(path))
+    assert (code, text) == (2, "")
+    assert said == "ascend-sim: this call has no cube kernel whose tiling can be set; it computes grad_bias\n"
+    assert searched_tilings(load_case(path), load_chip("ascend910b3")) == {}
 
 
 def test_a_search_has_a_time_limit_by_default() -> None:

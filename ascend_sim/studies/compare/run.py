@@ -50,7 +50,8 @@ def compare_runs(
 
     Two runs of networks, or two simulations of a model, or the folders that they wrote, are compared layer by layer; `case`,
     `chip` and `html` are not for them. Raises SimError for fewer than two runs or more than 26, for anything else in their
-    place, and for `html` without Plotly; AclnnError where an operator refuses the call.
+    place or without a timeline, for a `case` or `chip` that no run uses, and for an `html` that cannot be written (also without
+    Plotly); AclnnError where an operator refuses the call.
     """
     if any(map(has_layers, runs)):
         return compare_layers(*runs, options={"case": case, "chip": chip, "html": html})

@@ -41,8 +41,8 @@ def kernels_of(
 ) -> list[CubeKernel]:
     """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the call has and whose fields can be set.
 
-    Raises SimError for an operator whose kernels have no tilings, for an unknown `kernel`, and where no kernel of a chip, or
-    the named one, has fields to set; and as the call's checks do.
+    Raises SimError for an operator whose kernels have no tilings, a call that launches none of them, an unknown `kernel`, and
+    where no kernel of a chip, or the named one, has fields to set; and as the call's checks do.
     """
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:
@@ -55,8 +55,10 @@ def kernels_of(
         spec = chip_of(name)
         check_fits(case.tensors, spec)
         call = accept_case(case, spec, **options)
-        refused: SimError | None = None
-        for one in [kernel] if kernel else [one for one in kernels if one in call.outputs]:
+        wanted = [kernel] if kernel else [one for one in kernels if one in call.outputs]
+        computed = ", ".join(call.outputs)
+        refused = None if wanted else SimError(f"this call has no cube kernel whose tiling can be set; it computes {computed}")
+        for one in wanted:
             try:
                 found.append(CubeKernel.of(call, spec, one, l2, launches or case.launches))
             except SimError as error:  # no fields to set; the other kernel may have some
