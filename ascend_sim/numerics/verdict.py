@@ -208,8 +208,8 @@ def check_correct(
     becomes 0 on the way, and all terms added before it are lost. The order of additions is not known, so such elements can be
     any part of their finite sum, at most `partial` (None: as for overflow above), or the largest value on the reference's side,
     on both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum may overflow on the way any finite value
-    is right. Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` where
-    `result`, the reference, the sums or `doubtful` differ in shape; others that do not broadcast are numpy's ValueError.
+    is right. Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError`
+    where `result`, the reference, the sums or `doubtful` differ in shape; others that do not broadcast are numpy's ValueError.
     """
     if unknown := known.keys() - SumFacts.__annotations__:
         raise TypeError(f"check_correct() got an unexpected keyword argument {min(unknown)!r}")
