@@ -17,7 +17,7 @@ from ascend_sim.isa.cube import Fixpipe, fixpipe_moves, taken_as
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import numpy_dtype
+from ascend_sim.numerics.integers import storage
 
 
 @frozen
@@ -117,6 +117,7 @@ class FixpipeDn(Instruction):
 
     name = "fixpipe_dn"
     kind = TRANSFER
+    pre = None  # without arithmetic: formats that need a scale are refused
 
     def __post_init__(self) -> None:
         """Raise SimError for a negative `row`, or a `first` outside 0 to 15."""
@@ -160,7 +161,7 @@ class FixpipeDn(Instruction):
         return tuple(replace(region, offset=self._offset) for region in self._plain.reads())
 
     def writes(self) -> tuple[Region, ...]:
-        item = int(numpy_dtype(self.dtype).itemsize)
+        item = storage(self.dtype).itemsize
         if self.row_stride == item:
             return (Region("dst", "GM", self.m * item, self.column_stride, self.n),)
         if self.column_stride == item:
@@ -168,7 +169,7 @@ class FixpipeDn(Instruction):
         return (Region("dst", "GM", item, self.column_stride, self.n, self.row_stride, self.m),)
 
     def moves(self, model: ValueModel) -> Moves:
-        item, end = int(numpy_dtype(self.dtype).itemsize), self.first + self.n
+        item, end = storage(self.dtype).itemsize, self.first + self.n
         # Column by column: rows mostly stand side by side in GM.
         shape, column = (ceil_div(end, FRACTAL), FRACTAL, self.m), self.m_padded * ACCUMULATOR_ROW_BYTES
         strides = (column, ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES)

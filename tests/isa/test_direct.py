@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
+from ascend_sim.isa.forms import form_of
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.workbench import Workbench
 
@@ -41,7 +42,8 @@ def test_channels_become_blocks(channels: int, pixels: int, itemsize: int, count
 @pytest.mark.parametrize("atomic", [False, True])
 @pytest.mark.parametrize(("first", "columns"), [(3, 13), (3, 30), (0, 32)])
 @pytest.mark.parametrize(
-    ("dtype", "row_stride", "column_stride"), [("float32", 4, 100), ("float32", 480, 36), ("float16", 2, 60)]
+    ("dtype", "row_stride", "column_stride"),
+    [("float32", 4, 100), ("float32", 480, 36), ("float16", 2, 60), ("int32", 480, 36)],
 )
 def test_a_tile_goes_out_element_by_element(
     dtype: str, row_stride: int, column_stride: int, first: int, columns: int, atomic: bool
@@ -49,7 +51,8 @@ def test_a_tile_goes_out_element_by_element(
     bench = Workbench(4)
     rows, padded = 11, 16
     item = np.dtype(dtype).itemsize
-    values = np.arange(3 * padded * 16, dtype=np.float32).reshape(3, padded, 16)  # [16 columns][row]
+    held = "int32" if dtype == "int32" else "float32"
+    values = np.arange(3 * padded * 16, dtype=held).reshape(3, padded, 16)  # [16 columns][row]
     bench.put("L0C", 1024, values)
     places = {(i, j): gm_operand(1, 96 + i * row_stride + j * column_stride) for i in range(rows) for j in range(columns)}
     for place in places.values():
@@ -59,6 +62,16 @@ def test_a_tile_goes_out_element_by_element(
         block, lane = divmod(first + j, 16)
         assert bench.get("GM", place, dtype, 1)[0] == values[block, i, lane] + atomic
     assert item == bench.get("GM", gm_operand(1, 96), dtype, 1).itemsize
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
+def test_sums_of_bytes_leave_as_they_are_alone(chip: str) -> None:
+    def drain(dtype: str) -> FixpipeDn:
+        return FixpipeDn(16, 16, 16, 0, dtype, 64, 4 if dtype == "int32" else 1)
+
+    assert form_of(drain("int32"), load_chip(chip)) is not None
+    with pytest.raises(SimError, match="float32 of L0C to int8 without a scale"):
+        form_of(drain("int8"), load_chip(chip))
 
 
 def test_a_turn_keeps_below_a_rate_that_it_is_given() -> None:

@@ -14,7 +14,6 @@ from ascend_sim.isa.forms.form import Way
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, DataCopyPlanes, Fill
 from ascend_sim.isa.vector.base import size_of
 from ascend_sim.isa.vector.movement import VectorCopy
-from ascend_sim.numerics import numpy_dtype
 
 Fields = Mapping[str, int]
 
@@ -27,7 +26,7 @@ def filled(size: int) -> int:
 @cache
 def itemsize(item: str) -> int:
     """Return the bytes of an item of format `item`."""
-    return int(numpy_dtype(item).itemsize)
+    return size_of(item)
 
 
 class AnyRows(Way):
