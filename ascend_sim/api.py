@@ -103,11 +103,7 @@ def convolution(
     return call_operator(
         OPERATORS["convolution"],
         _arrays({"input": input, "weight": weight, "bias": bias}),
-        {
-            **_geometry(weight, stride, padding, dilation, output_padding),
-            "transposed": transposed,
-            "groups": groups,
-        },
+        {**_geometry(weight, stride, padding, dilation, output_padding), "transposed": transposed, "groups": groups},
         RunOptions(**options),
     )
 

@@ -27,16 +27,7 @@ from ascend_sim.options.run_options import STEP, AnyRunOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs, Report, RunFacts
 from ascend_sim.report.summary import summary_text
-from ascend_sim.runtime import (
-    Allocation,
-    Device,
-    KernelMoves,
-    Recording,
-    Task,
-    ValueModel,
-    run_tasks,
-    without_recording,
-)
+from ascend_sim.runtime import Allocation, Device, KernelMoves, Recording, Task, ValueModel, run_tasks, without_recording
 from ascend_sim.settings import check_limit, disarmed_warnings
 
 if TYPE_CHECKING:

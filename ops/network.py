@@ -47,8 +47,7 @@ class NetworkFile(FileEntry):
     name: str | None = Field(default=None, description="Left out: the file's name.")
     source: str = Field(default="", description="Where the shapes are from.")
     batch: CountedFromOne | None = Field(
-        default=None,
-        description="The batch that the shapes hold; left out: the first layer's. `--batch` asks for another.",
+        default=None, description="The batch that the shapes hold; left out: the first layer's. `--batch` asks for another."
     )
     defaults: dict[str, Any] = Field(default={}, description="Fields of every layer that does not name them.")
     layers: Annotated[list[dict[str, Any]], AfterValidator(_some_layers)] = Field(description="In forward order.")

@@ -118,12 +118,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def arguments(
-        self,
-        tensors: Mapping[str, TensorArg | None],
-        attributes: Mapping[str, Any],
-        *,
-        cube_math_type: int,
-        conformance: str,
+        self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
     ) -> Arguments:
         """Return the vendor's arguments of a call from Python or from a case, with the outputs that the documents ask for; only
         `optional` tensors may be None.
@@ -274,13 +269,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def sums(
-        self,
-        call: Call,
-        output: str,
-        operands: Mapping[str, Array],
-        inputs: Mapping[str, Array],
-        *,
-        absolute: bool = False,
+        self, call: Call, output: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *, absolute: bool = False
     ) -> tuple[Array, ...]:
         """Return (sum ab, sum (ab)^2) of one output in float64 and, with `absolute`, sum |ab| as a third array.
 
@@ -343,14 +332,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return dict(arrays)
 
     def verdict(
-        self,
-        call: Call,
-        output: str,
-        result: Array,
-        sums: Sums,
-        model: ValueModel,
-        *,
-        inputs: Mapping[str, Array],
+        self, call: Call, output: str, result: Array, sums: Sums, model: ValueModel, *, inputs: Mapping[str, Array]
     ) -> Verdict:
         """Return the verdict on the array `result` of one output: errors against the bound of `sums` and roundings. `sums` may
         have another shape of as many elements; `inputs` serves operators that override it.

@@ -104,12 +104,7 @@ def test_every_argument_reaches_the_call(name: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(api, "call_operator", lambda _, tensors, attributes, options: tensors | attributes | options)
     assert function(**given) == given
     required = [argument for argument, one in head.items() if one.default is one.empty]
-    numbers = (
-        "stride",
-        "padding",
-        "dilation",
-        "output_padding",
-    )  # one for each axis of the weight, which has none here
+    numbers = ("stride", "padding", "dilation", "output_padding")  # one for each axis of the weight, which has none here
     left_out = {name: [] if name in numbers else one.default for name, one in head.items() if name not in required}
     assert function(*(given[argument] for argument in required)) == {name: given[name] for name in required} | left_out
 
@@ -130,11 +125,7 @@ def test_a_chip_may_be_a_name_a_file_or_a_spec(tmp_path: Any) -> None:
     own.write_text("extends: ascend910b1\nidentity: {soc: Mine}\n")
     assert [
         timing(chip=chip).report.to_dict(statements=False)["chip"] for chip in ("Ascend910B1", own, load_chip("ascend910b4"))
-    ] == [
-        "ascend910b1",
-        "mine",
-        "ascend910b4",
-    ]
+    ] == ["ascend910b1", "mine", "ascend910b4"]
 
 
 def test_a_spec_of_numpy_dtypes_and_numpy_sizes() -> None:
@@ -206,13 +197,7 @@ def test_a_foreign_byte_order_is_refused() -> None:
         (None, {}, {"max_cycles": 10}, SimError, "still runs at the limit of 10"),
         (None, {}, {"engine": "fast"}, SimError, "^engine 'fast': allowed are auto, simpy, compiled$"),
         (None, {}, {"engine": 3}, SimError, "engine 3 must be a text or None"),
-        (
-            None,
-            {},
-            {"observer": ()},
-            SimError,
-            r"observer \[\] must be an object with the methods watch, started and retired",
-        ),
+        (None, {}, {"observer": ()}, SimError, r"observer \[\] must be an object with the methods watch, started and retired"),
         (specs(), {}, {"mode": "full"}, SimError, "grad_output, input, weight is a TensorSpec"),
         ([[1.0]] * 3, {}, {}, SimError, "grad_output must be a numpy array"),
     ],

@@ -107,11 +107,7 @@ def test_the_first_wrong_element_is_told_with_its_values() -> None:
 def test_precision_widens_the_bound_by_its_unit() -> None:
     real = np.full((2, 33), 1.0, np.float32)
     given = (real, asim.empty(real.shape, "float32"))
-    for off, precision, passes in (
-        (2.0**-10, "float16", True),
-        (2.0**-8, "float16", False),
-        (2.0**-10, "float32", False),
-    ):
+    for off, precision, passes in ((2.0**-10, "float16", True), (2.0**-8, "float16", False), (2.0**-10, "float32", False)):
         expected = asim.Expected(real.astype(np.float64) * (1 + off), precision=precision)
         assert asim.launch(move, 1, *given, chip=CHIP, expected=expected).passed == passes
 

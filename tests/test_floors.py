@@ -130,14 +130,7 @@ def test_the_design_page_has_a_paragraph_for_every_room() -> None:
     page = (DOCS / "design.md").read_text(encoding="utf-8")
     house = page[page.index("## The house") : page.index("There is one description of a kernel")]
     told = set(re.findall(r"\*\*([\w/]+)\*\*", house))
-    beside = {
-        "ops.layer",
-        "ops.case_data",
-        "ops.case_entries",
-        "ops.tensor_files",
-        "ops.kernels.tilings",
-        "__main__",
-    }
+    beside = {"ops.layer", "ops.case_data", "ops.case_entries", "ops.tensor_files", "ops.kernels.tilings", "__main__"}
     listed = {name for name in set(LEVEL) - beside if not name.startswith("ops.operators.")}  # an entry each
     rooms = {name.removeprefix("ops.").replace(".", "/") for name in listed}
     assert rooms - told == set()

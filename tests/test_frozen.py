@@ -93,11 +93,7 @@ def drop(one: Any, name: str) -> None:
 
 QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "shown": lambda of: [of[name](1) for name in ("Point", "Deeper", "Plain", "Mixed", "OwnEquality")],
-    "first seen through a class below": lambda of: [
-        of["Plain"](1),
-        hash(of["Plain"](1)),
-        of["Plain"](1) == of["Plain"](1),
-    ],
+    "first seen through a class below": lambda of: [of["Plain"](1), hash(of["Plain"](1)), of["Plain"](1) == of["Plain"](1)],
     "hashed alike": lambda of: [hash(of[name](1, 2)) == hash(of[name](1, 2)) for name in ("Point", "Deeper", "Mixed")],
     "hashed": lambda of: [hash(of[name](1)) for name in ("Point", "Deeper", "Plain", "Mixed", "OwnEquality", "Keyed")],
     "hashed without": lambda of: hash(of["Point"](1, shown=1)) == hash(of["Point"](1, shown=2)),
@@ -117,12 +113,7 @@ QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "deleted": lambda of: drop(of["Point"](1), "x"),
     "deleted below": lambda of: drop(of["Plain"](1), "z"),
     "set more below": lambda of: put(of["Plain"](1), "more"),
-    "defaults of the class": lambda of: (
-        of["Point"](1),
-        of["Point"].note,
-        of["Deeper"].shown,
-        hasattr(of["Point"], "parts"),
-    ),
+    "defaults of the class": lambda of: (of["Point"](1), of["Point"].note, of["Deeper"].shown, hasattr(of["Point"], "parts")),
     "missing": lambda of: of["Point"](),
     "too much": lambda of: of["Fieldless"](1),
     "fields": lambda of: [[(one.name, one.default, one.repr) for one in fields(of[name])] for name in of],

@@ -78,13 +78,7 @@ def test_a_cost_is_the_chips_and_its_marks_are_those_of_the_numbers_in_it(tool: 
     cube = chip.cube
     plain = line(tool, [chip], "mmad")
     told = f"{cube.head_first} or {cube.head_stream} + {64 * 4 * 4 // 16} + {cube.latency}"
-    names = (
-        "cube.head_first",
-        "cube.head_stream",
-        "cube.latency",
-        "cube.rates.float16.k0",
-        "cube.rates.float16.k_per_cycle",
-    )
+    names = ("cube.head_first", "cube.head_stream", "cube.latency", "cube.rates.float16.k0", "cube.rates.float16.k_per_cycle")
     marks = sorted({chip.sources[name].mark for name in names}, key=tool.MARKS.index)
     assert f"| {told} {', '.join(marks)} |" in plain
     slower = chip.model_copy(update={"cube": cube.model_copy(update={"head_first": 999})})

@@ -47,15 +47,7 @@ small = st.integers(1, 40)
 
 
 @settings(max_examples=25)
-@given(
-    small,
-    small,
-    small,
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from(["ascend910b3", "ascend950pr_9589"]),
-)
+@given(small, small, small, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(["ascend910b3", "ascend950pr_9589"]))
 def test_a_product_of_whole_numbers_is_exact(
     m: int, depth: int, n: int, turn_a: bool, turn_b: bool, atomic: bool, chip: str
 ) -> None:
@@ -64,11 +56,7 @@ def test_a_product_of_whole_numbers_is_exact(
     rng = np.random.default_rng(m * 10_000 + depth * 100 + n)
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((m, depth), (depth, n)))
     start = rng.integers(-9, 9, (m, n)).astype(np.float32)
-    given = (
-        a.T.copy() if turn_a else a,
-        b.T.copy() if turn_b else b,
-        start if atomic else asim.empty((m, n), "float32"),
-    )
+    given = (a.T.copy() if turn_a else a, b.T.copy() if turn_b else b, start if atomic else asim.empty((m, n), "float32"))
     run = asim.launch(product, 1, *given, chip=chip, turn_a=turn_a, turn_b=turn_b, atomic=atomic)
     right = a.astype(np.float64) @ b.astype(np.float64) + (start if atomic else 0)
     assert run.findings == []
@@ -202,8 +190,7 @@ def anywhere(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "core"),
-    [("ascend910a", "AI_CORE"), ("ascend310p3", "AI_CORE"), (CHIP, "AIV"), ("ascend950pr_9589", "AIV")],
+    ("chip", "core"), [("ascend910a", "AI_CORE"), ("ascend310p3", "AI_CORE"), (CHIP, "AIV"), ("ascend950pr_9589", "AIV")]
 )
 def test_a_kernel_for_several_cores_runs_on_every_architecture(chip: str, core: str) -> None:
     x = np.arange(5 * 32, dtype=np.float16).reshape(5, 32)

@@ -190,9 +190,7 @@ def test_only_tables_are_kept_from_the_formatter() -> None:
 
 LONGEST = 450
 """Lines of a file."""
-MAY_BE_LONGER = {
-    "ascend_sim/engine/core.py": "one core: what each kind of row does to its pipes",
-}
+MAY_BE_LONGER = {"ascend_sim/engine/core.py": "one core: what each kind of row does to its pipes"}
 
 
 def test_files_are_short() -> None:

@@ -28,15 +28,7 @@ def part(name: str) -> ModuleType:
 
 def test_dead_links_are_found(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    links = [
-        "#here",
-        "b.html",
-        "deep/c.html#there",
-        "https://elsewhere.example",
-        "deep/none.html",
-        "b.html#none",
-        "/b.html",
-    ]
+    links = ["#here", "b.html", "deep/c.html#there", "https://elsewhere.example", "deep/none.html", "b.html#none", "/b.html"]
     (tmp_path / "index.html").write_text("<h1 id=here>" + "".join(f'<a href="{one}">x</a>' for one in links))
     (tmp_path / "b.html").write_text(
         '<img src="picture.png"><a href="../outside.html"><script src="https://elsewhere.example/a.js">'

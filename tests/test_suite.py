@@ -57,12 +57,7 @@ def test_the_suite_is_collected_without_torch() -> None:
     arguments = ["--collect-only", "--assert=plain", "-p", "no:cacheprovider", *(str(path) for path in near_torch())]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     collected = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=alone,
+        [sys.executable, "-c", WITHOUT_TORCH, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=alone
     )
     assert collected.returncode == 0, collected.stdout[-2000:] + collected.stderr[-2000:]
 

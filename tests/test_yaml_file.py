@@ -16,22 +16,14 @@ from hypothesis import strategies as st
 from ascend_sim import yaml_file
 from ascend_sim.errors import ConfigError
 from ascend_sim.shipped import load_shipped
-from ascend_sim.yaml_file import (
-    MOST_BYTES,
-    MOST_DEPTH,
-    MOST_VALUES,
-    parse_yaml,
-    read_yaml,
-)
+from ascend_sim.yaml_file import MOST_BYTES, MOST_DEPTH, MOST_VALUES, parse_yaml, read_yaml
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 
 SCALARS = st.integers(-(1 << 63), (1 << 63) - 1) | st.booleans() | st.none() | st.floats(allow_nan=False) | st.text(max_size=8)
 VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=20,
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4), max_leaves=20
 )
 
 

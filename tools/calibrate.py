@@ -259,10 +259,7 @@ class CostBench:
         far = sorted(((fmean(all_of), kernel) for kernel, all_of in errors.items()), key=lambda one: -abs(one[0]))
         far = [one for one in far if abs(one[0]) > FAR]
         lines = [f"not explained: {kernel.op_type} {_sizes(kernel)}: {100 * error:+.0f} %" for error, kernel in far[:5]]
-        return [
-            *lines,
-            f"not explained by these fields: {len(far)} of {len(errors)} kernels are more than {FAR:.0%} off",
-        ]
+        return [*lines, f"not explained by these fields: {len(far)} of {len(errors)} kernels are more than {FAR:.0%} off"]
 
 
 def groups(rows: Sequence[MeasuredRow], by: str | None = None) -> tuple[str, dict[str, list[MeasuredRow]]]:

@@ -142,13 +142,7 @@ def _plain(kind: Any, limits: Any) -> str:
     bound = bound or next((f" > {one.gt}" for one in limits if isinstance(one, Gt)), "")
     nested = [limit for one in limits if isinstance(one, FieldInfo) for limit in one.metadata]
     bound = bound or next((f" >= {one.ge}" for one in nested if isinstance(one, Ge)), "")
-    words = {
-        int: f"a whole number{bound}",
-        float: f"a number{bound}",
-        bool: "`true`, `false`",
-        str: "text",
-        Path: "a path",
-    }
+    words = {int: f"a whole number{bound}", float: f"a number{bound}", bool: "`true`, `false`", str: "text", Path: "a path"}
     return words[kind]
 
 

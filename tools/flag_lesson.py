@@ -91,12 +91,7 @@ def page(runs: list[FlagRun]) -> str:
     for number, one in enumerate(runs):
         source, destination, _ = flags[one.flag] if one.flag else ("", "", 0)
         rows.append(
-            [
-                escape(one.flag or "none: all flags as they are"),
-                source,
-                destination,
-                meaning(one.flag, source, destination),
-            ]
+            [escape(one.flag or "none: all flags as they are"), source, destination, meaning(one.flag, source, destination)]
         )
         marks.append(f'data-kernel="{number}"')
         sections.append(section(number, one, right, told))

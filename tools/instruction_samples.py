@@ -268,10 +268,12 @@ def patch(columns: Span | ColumnRuns) -> Demo:
     return Demo("load_data_3d", lambda k, gm, dtype: k.load_data_3d("L0B", 0, 0, 2, window, Span(16, 32), columns))
 
 
-def loaded(itemsize: int, dst_stride: int) -> Demo:
-    """A load of 4 fractals, or of 4 turned squares of 1-byte items."""
+def loaded(itemsize: int, dst_stride: int, fractal_stride: int = 2) -> Demo:
+    """A load of 4 fractals, or of 4 turned squares of 1-byte items: on a 950 their fractals adjoin (1)."""
     turned = itemsize == 1
-    return Demo("load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, itemsize, 4, 2, turned, dst_stride, 2))
+    return Demo(
+        "load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, itemsize, 4, 2, turned, dst_stride, fractal_stride)
+    )
 
 
 def drained(columns: int, *strides: int) -> Demo:
@@ -299,7 +301,7 @@ PROBES: list[Demo] = [
     Demo("fill", lambda k, gm, dtype: k.fill("L0A", 0, 8192)),
     Demo("fill", lambda k, gm, dtype: k.fill("UB", 0, 8192)),
     Demo("copy", lambda k, gm, dtype: k.copy(*(LocalTensor(at, (8, 64), dtype, 1024) for at in (0, 8192)))),
-    *(loaded(*one) for one in ((2, 1), (2, 4), (1, 4))),
+    *(loaded(*one) for one in ((2, 1), (2, 4), (1, 4), (1, 4, 1))),
     *(patch(columns) for columns in (Span(144, 144), ColumnRuns(0, 16, 2, 3, 64))),
     *(Demo("mmad", lambda k, gm, dtype, m=m: k.mmad(0, 0, 0, m, 64, 64, dtype, False)) for m in (64, 1)),
     Demo("load_bias", lambda k, gm, dtype: k.load_bias(0, 0, 64, dtype)),

@@ -140,8 +140,7 @@ def _sides(dst: Any, src: Any, kind: Any) -> tuple[str, str]:
     wanted = SIDES[known]
     if actual != wanted:
         raise Refused(
-            "argument",
-            f"{known.name} needs src on the {wanted[0]} and dst on the {wanted[1]}; given: {actual[0]}, {actual[1]}",
+            "argument", f"{known.name} needs src on the {wanted[0]} and dst on the {wanted[1]}; given: {actual[0]}, {actual[1]}"
         )
     return wanted
 

@@ -141,8 +141,7 @@ class DeviceMemory:
         if address != block.address:
             inside = address - block.address
             raise Refused(
-                "foreign pointer",
-                f"{address:#x} lies {inside} bytes inside the block at {block.address:#x}; free that address",
+                "foreign pointer", f"{address:#x} lies {inside} bytes inside the block at {block.address:#x}; free that address"
             )
         self._device.gm.free(block.allocation)
         block.live = False
@@ -239,7 +238,6 @@ def integer(name: str, value: Any, low: int, high: int, reason: str = "argument"
         raise Refused(reason, f"{name} must be an integer, not {type(value).__name__}")
     if not low <= value <= high:
         raise Refused(
-            reason,
-            f"{name} = {int(value) if abs(int(value)) < 1 << 128 else 'a huge integer'}: allowed is [{low}, {high}]",
+            reason, f"{name} = {int(value) if abs(int(value)) < 1 << 128 else 'a huge integer'}: allowed is [{low}, {high}]"
         )
     return int(value)

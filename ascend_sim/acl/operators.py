@@ -119,15 +119,7 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
 
 @call(0, None, family="aclnn")
 def aclnnConvTbcBackwardGetWorkspaceSize(
-    self: Any,
-    input: Any,
-    weight: Any,
-    bias: Any,
-    pad: int,
-    cubeMathType: int,
-    gradInput: Any,
-    gradWeight: Any,
-    gradBias: Any,
+    self: Any, input: Any, weight: Any, bias: Any, pad: int, cubeMathType: int, gradInput: Any, gradWeight: Any, gradBias: Any
 ) -> tuple[int, aclOpExecutor]:
     """Check and plan a backward call of conv_tbc; return ret, the bytes of its workspace, and its executor (0 and None if it is
     refused).

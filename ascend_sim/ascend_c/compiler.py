@@ -59,10 +59,7 @@ FLAGS = (
 """Flags for compiling kernels; the macros name the machine, as the vendor's compiler does. zig makes -O2 of -O1, and debugging
 information of its own, unless the flags of clang itself say otherwise. Assembly could bring files of the machine into a
 library, also assembly from macros of the C library."""
-CORE_FLAGS = {
-    "AIC": ("-D__DAV_C220_CUBE__=1", "-D__DAV_CUBE__=1"),
-    "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1"),
-}
+CORE_FLAGS = {"AIC": ("-D__DAV_C220_CUBE__=1", "-D__DAV_CUBE__=1"), "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1")}
 """Kind of core -> macros that name it for the kernel."""
 ANY_PROCESSOR = "-mcpu=baseline"
 """Flag of zig, which else compiles for this processor. An instruction of AVX512_BF16 makes subnormals 0, and a cached library

@@ -54,14 +54,7 @@ def _sandbox(needed: Sequence[Path]) -> list[str]:
     Only `needed`, Python and the system's libraries can be read in it, only its own /tmp can be written.
     """
     python = Path(sys.executable)
-    shown = [
-        *_SYSTEM,
-        sys.base_prefix,
-        sys.prefix,
-        str(python.parent),
-        str(python.resolve().parent.parent),
-        *map(str, needed),
-    ]
+    shown = [*_SYSTEM, sys.base_prefix, sys.prefix, str(python.parent), str(python.resolve().parent.parent), *map(str, needed)]
     bound = [word for path in dict.fromkeys(shown) if os.path.exists(path) for word in ("--ro-bind", path, path)]
     alone = ["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     return ["bwrap", *alone, *bound, "--chdir", "/"]

@@ -49,14 +49,7 @@ _WIDE = 400
 """Most letters of a line that are shown."""
 _LONG = 60
 """Letters of a requirement of our headers from which it is left out: types of a whole library stand in it."""
-_UNKNOWN = (
-    "undeclared",
-    "no member named",
-    "no template named",
-    "unknown type name",
-    "does not refer to a",
-    "no type named",
-)
+_UNKNOWN = ("undeclared", "no member named", "no template named", "unknown type name", "does not refer to a", "no type named")
 
 
 def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) -> str:

@@ -279,12 +279,7 @@ def _refuse(k: Kernel, text: str, line: Line | None) -> None:
 
 
 def _moved_to_tensors(
-    k: Kernel,
-    rows: NDArray[np.int64],
-    in_gm: NDArray[np.bool_],
-    lines: NDArray[np.int64],
-    recording: WordStream,
-    tensors: int,
+    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], lines: NDArray[np.int64], recording: WordStream, tensors: int
 ) -> NDArray[np.bool_]:
     """Turn GM pointers of C++ in `rows` into addresses of tensors, in place; return for each row False if a pointer lies in no
     tensor.

@@ -19,20 +19,7 @@ from ascend_sim.isa.forms.calls import ADDRESSES, WordCall, calls, registers
 CHIP = "ascend910b3"
 """A chip of the architecture, whose casts a kernel may ask for."""
 ARCHITECTURE = "dav-2201"
-FORMATS = (
-    "",
-    "float16",
-    "bfloat16",
-    "float32",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-)
+FORMATS = ("", "float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 """Number formats; the position is the number that the headers record (asim/types.h, Format)."""
 PIPE_NUMBERS = {0: "S", 1: "V", 2: "M", 3: "MTE1", 4: "MTE2", 5: "MTE3", 6: "ALL", 10: "FIX"}
 """Number of a pipe in the public API (pipe_t) -> its name."""

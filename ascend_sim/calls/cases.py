@@ -40,9 +40,7 @@ from ascend_sim.settings import check_options
 
 @with_options(CaseOptions)
 def run_case(
-    case: str | Path | Case,
-    values: str | Path | Mapping[str, Any] | None = None,
-    **options: Unpack[CaseOptions],
+    case: str | Path | Case, values: str | Path | Mapping[str, Any] | None = None, **options: Unpack[CaseOptions]
 ) -> Result:
     """Run a case as `ascend-sim run` does: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a Case.
 
@@ -125,11 +123,7 @@ def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) ->
 
 
 def call_case(
-    case: Case,
-    values: Mapping[str, Any],
-    *,
-    before: Sequence[KernelMoves] | None = None,
-    **options: Unpack[CaseOptions],
+    case: Case, values: Mapping[str, Any], *, before: Sequence[KernelMoves] | None = None, **options: Unpack[CaseOptions]
 ) -> Result:
     """Run a case with `values` by name, as `make_tensors` returns them or TensorSpecs, and return the Result.
 

@@ -238,10 +238,7 @@ def _mark(units: _Units, subject: Subject, a: Accesses, chosen: Ints, base: int)
     runs = chosen[whole]
     runs = runs[np.argsort(a.start[runs], kind="stable")]
     if len(runs):
-        low, high = (
-            a.start[runs] - base,
-            np.maximum.accumulate(a.start[runs] + subject.shapes.extents[a.form[runs]]) - base,
-        )
+        low, high = (a.start[runs] - base, np.maximum.accumulate(a.start[runs] + subject.shapes.extents[a.form[runs]]) - base)
         first = np.flatnonzero(np.concatenate(([True], low[1:] > high[:-1])))
         for begin, end in zip(low[first].tolist(), high[np.append(first[1:] - 1, -1)].tolist(), strict=True):
             units.mark(Region("dst", "GM", end - begin), begin)

@@ -251,10 +251,7 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
     for some in found.values():
         space, one = some[0]
         a = subject.accesses[space]
-        form, (number, row) = (
-            subject.shapes.forms[a.form[one]],
-            (int(a.program(a.first[one])), int(a.row[a.first[one]])),
-        )
+        form, (number, row) = (subject.shapes.forms[a.form[one]], (int(a.program(a.first[one])), int(a.row[a.first[one]])))
         start = int(a.start[one]) - (0 if space == "GM" else number << APART)
         yield CheckFinding.of(
             "memcheck",

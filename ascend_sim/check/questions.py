@@ -174,7 +174,4 @@ def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
     at = behind[there]
     later[there] = _known(a, at, a.footprint[at], a.footprint[b[there]], clocks) <= a.place[b[there]]
     rest = ~(earlier | later)
-    return (
-        np.concatenate((b[earlier], b[later], b[rest])),
-        np.concatenate((ahead[earlier], behind[later], x[rest])),
-    )
+    return (np.concatenate((b[earlier], b[later], b[rest])), np.concatenate((ahead[earlier], behind[later], x[rest])))

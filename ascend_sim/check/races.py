@@ -85,10 +85,7 @@ def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
             told.add(key)
             places = tuple(
                 subject.place(
-                    int(a.owner[at] // WIDTH),
-                    int(a.row[a.first[at]]),
-                    "write" if a.writes[at] else "read",
-                    int(a.start[at]),
+                    int(a.owner[at] // WIDTH), int(a.row[a.first[at]]), "write" if a.writes[at] else "read", int(a.start[at])
                 )
                 for subject, a, at in zip((first, second), sides, (f[place], g[place] - split), strict=True)
             )
@@ -97,10 +94,7 @@ def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
                 kind,
                 second.task.name,
                 f"Potential {kind} hazard detected at GM in {first.task.name} and {second.task.name}:",
-                details=(
-                    f"at {first.spot('GM', int(low[place]))}",
-                    f"streams {first.task.stream} and {second.task.stream}",
-                ),
+                details=(f"at {first.spot('GM', int(low[place]))}", f"streams {first.task.stream} and {second.task.stream}"),
                 places=places,
                 space="GM",
                 advice="an event recorded behind the first task and waited for before the second would order them",

@@ -181,11 +181,7 @@ def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence
 
 
 def _look(
-    subjects: Sequence[Subject],
-    roles: Mapping[str, str],
-    tools: Sequence[str],
-    strict: bool,
-    refused: Collection[int] = (),
+    subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool, refused: Collection[int] = ()
 ) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
     """Run the tools on each task in order and return (their findings, findings on unused memory, remarks).
 

@@ -224,12 +224,7 @@ class Subject:
         """Return a key that is equal for rows of the same kind of core, source line, instruction name and pipe."""
         one = self.programs[program]
         line = None if one.notes is None else one.notes.line(row)
-        return (
-            one.core_kind,
-            line,
-            one.table.instructions[int(one.rows[row, 0])].name,
-            int(self.synced[program].pipe[row]),
-        )
+        return (one.core_kind, line, one.table.instructions[int(one.rows[row, 0])].name, int(self.synced[program].pipe[row]))
 
     def chooses_from(self, program: int, row: int, address: int) -> bool:
         """Return True if a row reads, at `address`, only elements that values choose."""

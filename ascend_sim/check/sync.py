@@ -100,10 +100,7 @@ def _overflows(subject: Subject) -> Iterator[CheckFinding]:
             kind, title = "double set", "Flag may be set while it is set: the second set is lost and a wait never ends"
             advice = f"a flag holds {one.count} (chip {subject.chip.name}, sync.flag_max); {held}"
         else:
-            kind, title = (
-                "flag overflow",
-                f"Flag counter may overflow: raised more than {one.count} times before a wait",
-            )
+            kind, title = ("flag overflow", f"Flag counter may overflow: raised more than {one.count} times before a wait")
             advice = f"it counts to {one.count} (chip {subject.chip.name}, sync.cross_flag_max); {held}"
         yield CheckFinding.of(
             "synccheck", kind, subject.task.name, title, places=(subject.place(one.program, one.row),), advice=advice

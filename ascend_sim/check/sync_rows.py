@@ -9,18 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.frozen import frozen, mutable
-from ascend_sim.isa.base import (
-    BARRIER,
-    BARRIER_ALL,
-    CROSS_SET,
-    CROSS_WAIT,
-    DISARMED,
-    LOCAL,
-    PIPES,
-    SET,
-    TRANSFER,
-    WAIT,
-)
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, LOCAL, PIPES, SET, TRANSFER, WAIT
 from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.kernel.program import Program, ranges
 from ascend_sim.numerics.distinct import distinct

@@ -14,16 +14,7 @@ from dataclasses import field, fields, is_dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ascend_sim.chip.files import (
-    dotted,
-    file_of,
-    is_path,
-    leaves,
-    merge,
-    read_layers,
-    shipped_files,
-    shipped_texts,
-)
+from ascend_sim.chip.files import dotted, file_of, is_path, leaves, merge, read_layers, shipped_files, shipped_texts
 from ascend_sim.chip.headroom import headroom_fault
 from ascend_sim.chip.leaf import PLAIN, Source
 from ascend_sim.chip.section import Section

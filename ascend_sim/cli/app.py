@@ -41,19 +41,7 @@ COMMANDS = tuple(name for names in PANELS.values() for name in names)
 """All commands in order; `run-network` is in `cli/run_network.py`, which is imported when it is called."""
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 _USUAL = {
-    "run": {
-        "chip",
-        "mode",
-        "cube_math_type",
-        "conformance",
-        "tiling",
-        "l2",
-        "full",
-        "out",
-        "html",
-        "json_output",
-        "help",
-    }
+    "run": {"chip", "mode", "cube_math_type", "conformance", "tiling", "l2", "full", "out", "html", "json_output", "help"}
 }
 """Command -> options that its help shows first; the others follow under Advanced."""
 _EXAMPLES = {

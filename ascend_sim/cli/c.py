@@ -26,8 +26,7 @@ def c(
         Path | None, typer.Option(metavar="DIR", help="Write headers and libraries to this folder (include/, lib64/).")
     ] = None,
     compile_flags: Annotated[
-        str | None,
-        typer.Option(metavar="[DIR]", help=f"Print what a compiler needs to use such a folder; default: ${HOME}."),
+        str | None, typer.Option(metavar="[DIR]", help=f"Print what a compiler needs to use such a folder; default: ${HOME}.")
     ] = None,
 ) -> None:
     """Build the C interface, the vendor's names for C and C++ programs on a simulated chip, or print what a compiler needs to

@@ -13,15 +13,7 @@ import typer
 from ascend_sim.cli.app import errors
 from ascend_sim.cli.completing import CHIPS, SUBJECTS, TOOLS, tiling_fields
 from ascend_sim.cli.cpp import CppOptions, is_cpp
-from ascend_sim.cli.kernel import (
-    KernelSubject,
-    check_file,
-    default_blocks,
-    own_stdout,
-    run_file,
-    subject_of,
-    subject_of_module,
-)
+from ascend_sim.cli.kernel import KernelSubject, check_file, default_blocks, own_stdout, run_file, subject_of, subject_of_module
 from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import ProgressLine, announce
 from ascend_sim.cli.terminal import print_json, print_text
@@ -40,8 +32,7 @@ class Checked:
     """Options of a command that checks a case or a kernel file; each kind of subject takes some of them."""
 
     chip: Annotated[
-        str | None,
-        typer.Option(help="Chip name or chip file; default: the case's, or ascend910b3.", autocompletion=CHIPS),
+        str | None, typer.Option(help="Chip name or chip file; default: the case's, or ascend910b3.", autocompletion=CHIPS)
     ] = None
     blocks: Annotated[
         int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")
@@ -50,8 +41,7 @@ class Checked:
     tiling: Annotated[str | None, typer.Option(help="Tiling, as in `run` and `kernel`.", autocompletion=tiling_fields)] = None
     seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0
     disarm: Annotated[
-        list[str] | None,
-        typer.Option(help="Ignore this flag's waits, to see what breaks; of a case KERNEL.FLAG. Repeatable."),
+        list[str] | None, typer.Option(help="Ignore this flag's waits, to see what breaks; of a case KERNEL.FLAG. Repeatable.")
     ] = None
 
     def refuse(self, subject: str, kind: str, names: Sequence[str]) -> None:
@@ -79,8 +69,7 @@ def check(
     tool: Annotated[
         list[str] | None,
         typer.Option(
-            help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all.",
-            autocompletion=TOOLS,
+            help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all.", autocompletion=TOOLS
         ),
     ] = None,
     out: Annotated[list[str] | None, typer.Option(help="Of a C++ file: as --output. Repeatable.")] = None,

@@ -38,8 +38,7 @@ def compare(
         typer.Option(help="Chip name or chip file for cases and tilings; default: each case's.", autocompletion=CHIPS),
     ] = None,
     kernel: Annotated[
-        list[str] | None,
-        typer.Option(help="Show all that differs in this kernel; again for more.", autocompletion=KERNELS),
+        list[str] | None, typer.Option(help="Show all that differs in this kernel; again for more.", autocompletion=KERNELS)
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Print every table; facts of the three kernels that differ most.")

@@ -26,8 +26,7 @@ from ascend_sim.options.run_options import TrainingOptions
 )
 def compare_training(
     script: Annotated[
-        Path,
-        typer.Argument(help="A Python file with a function training(): it trains, and yields the loss of each step."),
+        Path, typer.Argument(help="A Python file with a function training(): it trains, and yields the loss of each step.")
     ],
     asked: TrainingOptions,
     printed: Printed,

@@ -42,8 +42,7 @@ class CppOptions:
         typer.Option(help="Of a C++ file: a tensor to be filled, z=float32:32x64; --out takes it too. Repeatable."),
     ] = None
     arg: Annotated[
-        list[str] | None,
-        typer.Option(help="Of a C++ file: a number of the kernel, n=16384, or 16384 in order. Repeatable."),
+        list[str] | None, typer.Option(help="Of a C++ file: a number of the kernel, n=16384, or 16384 in order. Repeatable.")
     ] = None
     with_file: Annotated[
         list[Path] | None, typer.Option("--with", help="Of a C++ file: a further file to compile with it. Repeatable.")

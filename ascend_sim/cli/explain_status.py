@@ -23,8 +23,7 @@ from ascend_sim.options.run_options import StatusOptions
 )
 def explain_status(
     case: Annotated[
-        str,
-        typer.Argument(help="A case, as of `run`, or a status: 161002.", autocompletion=CASES, metavar="CASE|STATUS"),
+        str, typer.Argument(help="A case, as of `run`, or a status: 161002.", autocompletion=CASES, metavar="CASE|STATUS")
     ],
     asked: StatusOptions,
     full: Annotated[bool, typer.Option("--full", help="Print a line for every rule, with its source.")] = False,

@@ -14,8 +14,7 @@ from ascend_sim.cli.terminal import print_text
 @app.command("format", epilog="Example:  ascend-sim format hifloat8 --value 0.1 --rounding hybrid")
 def format_command(
     name: Annotated[
-        str,
-        typer.Argument(help="A number format: float16, bf16, hf32, hifloat8, float8_e4m3fn, ...", autocompletion=formats),
+        str, typer.Argument(help="A number format: float16, bf16, hf32, hifloat8, float8_e4m3fn, ...", autocompletion=formats)
     ],
     value: Annotated[str | None, typer.Option(help="A number to round step by step, such as 0.1, inf or nan.")] = None,
     rounding: Annotated[str | None, typer.Option(help="A cast mode of the format; default: its first.")] = None,

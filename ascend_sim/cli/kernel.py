@@ -40,8 +40,7 @@ MOST_CHECKED = 200_000
 @command(epilog="Example:  ascend-sim kernel matmul.py --chip ascend910b3 --tiling base_m=64,base_n=64 --html matmul.html")
 def kernel(
     file: Annotated[
-        Path,
-        typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...); or a C++ file."),
+        Path, typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...); or a C++ file.")
     ],
     asked: LaunchOptions,
     files: RunFiles,

@@ -30,8 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Case = Annotated[
     str,
     typer.Argument(
-        help="A case file (.yaml), the name of a shipped case, or a layer of a network: NETWORK:LAYER.",
-        autocompletion=CASES,
+        help="A case file (.yaml), the name of a shipped case, or a layer of a network: NETWORK:LAYER.", autocompletion=CASES
     ),
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")]

@@ -34,13 +34,7 @@ class RunFiles:
         typer.Option(help="Folder for report.json, trace.json.gz, timeline.npz, gradients.npz or outputs.npz."),
     ] = None
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
-    full: Annotated[
-        bool,
-        typer.Option(
-            "--full",
-            help="Print every table: problem, kernels, bounds, waterfalls.",
-        ),
-    ] = False
+    full: Annotated[bool, typer.Option("--full", help="Print every table: problem, kernels, bounds, waterfalls.")] = False
     trace_limit: Annotated[int, typer.Option(min=1, help="Events in trace.json.gz at most; beyond, cores are left out.")] = (
         500_000
     )
@@ -139,13 +133,7 @@ def check_place(html: Path, out: Path | None = None) -> None:
 
 
 def write_html(
-    html: Path,
-    recording: Any,
-    report: dict[str, Any],
-    progress: Progress,
-    *,
-    other_rates: bool,
-    all_blocks: bool = False,
+    html: Path, recording: Any, report: dict[str, Any], progress: Progress, *, other_rates: bool, all_blocks: bool = False
 ) -> list[str]:
     """Write the HTML page of a run; return the lines that it shows on the bottleneck.
 

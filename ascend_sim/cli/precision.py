@@ -23,13 +23,11 @@ def precision(
     asked: PrecisionOptions,
     printed: Printed,
     chips: Annotated[
-        str | None,
-        typer.Option(help="Chips side by side, with commas; default: the case's.", autocompletion=SEVERAL_CHIPS),
+        str | None, typer.Option(help="Chips side by side, with commas; default: the case's.", autocompletion=SEVERAL_CHIPS)
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print every row, figure and note.")] = False,
     inputs: Annotated[
-        str | None,
-        typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.", autocompletion=INPUTS),
+        str | None, typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.", autocompletion=INPUTS)
     ] = None,
 ) -> None:
     """Run a case in every precision that the product offers and compare the errors of its results. Exit code 1 where one is

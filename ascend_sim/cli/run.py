@@ -34,8 +34,7 @@ def run(
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Print the plan too: kernels, tensors between them, workspace.")] = False,
     flags: Annotated[
-        bool,
-        typer.Option("--flags", help="Run nothing: list the kernels' flags, quoted as a shell takes them for --disarm."),
+        bool, typer.Option("--flags", help="Run nothing: list the kernels' flags, quoted as a shell takes them for --disarm.")
     ] = False,
 ) -> None:
     """Run one convolution, backward or forward, and print how long it takes, where the time goes, and what helps.

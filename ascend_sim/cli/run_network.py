@@ -50,8 +50,7 @@ class NetworkTilings:
     ] = False
     time_limit: Annotated[float, typer.Option(min=0, help="With --tile: seconds for each kernel, at most.")] = 10.0
     within: Annotated[
-        float,
-        typer.Option(min=0, max=100, help="With --tile: leave out what can be better by less than this per cent."),
+        float, typer.Option(min=0, max=100, help="With --tile: leave out what can be better by less than this per cent.")
     ] = 0.0
 
 
@@ -60,15 +59,13 @@ class NetworkFiles:
     """Options for the files that a run of a network writes, and for what it prints."""
 
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for network.json and layers.csv, and the store: finished layers are kept."),
+        Path | None, typer.Option(help="Folder for network.json and layers.csv, and the store: finished layers are kept.")
     ] = None
     html: Annotated[Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")] = (
         None
     )
     layer_pages: Annotated[
-        int,
-        typer.Option(min=0, help="With --html: also pages of so many distinct layers, the longest first, to click on."),
+        int, typer.Option(min=0, help="With --html: also pages of so many distinct layers, the longest first, to click on.")
     ] = 0
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
     full: Annotated[bool, typer.Option("--full", help="Print a line for every layer.")] = False
@@ -82,8 +79,7 @@ class NetworkFiles:
 )
 def run_network(
     network: Annotated[
-        str,
-        typer.Argument(help="A network file (.yaml), or one that `ascend-sim networks` lists.", autocompletion=NETWORKS),
+        str, typer.Argument(help="A network file (.yaml), or one that `ascend-sim networks` lists.", autocompletion=NETWORKS)
     ],
     asked: NetworkOptions,
     passes: Passes,

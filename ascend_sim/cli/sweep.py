@@ -62,8 +62,7 @@ def sweep(
     pictures: SweepPictures,
     rows: SweepRows,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the store; default: sweep-CASE. The same command goes on from there."),
+        Path | None, typer.Option(help="Folder of the store; default: sweep-CASE. The same command goes on from there.")
     ] = None,
     scheduler: Annotated[str | None, typer.Option(help="A Dask scheduler in place of processes: tcp://HOST:PORT.")] = None,
     jobs: Jobs = None,

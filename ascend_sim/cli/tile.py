@@ -38,8 +38,7 @@ def tile(
     asked: SearchOptions,
     shown: TilingsShown,
     kernel: Annotated[
-        str | None,
-        typer.Option(help="grad_input (or dX), grad_weight (or dW); default: both.", autocompletion=KERNELS),
+        str | None, typer.Option(help="grad_input (or dX), grad_weight (or dW); default: both.", autocompletion=KERNELS)
     ] = None,
     chip: Annotated[
         str | None, typer.Option(help="Chips, with commas; default: the case's.", autocompletion=SEVERAL_CHIPS)

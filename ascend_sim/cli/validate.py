@@ -23,8 +23,7 @@ class ValidateFiles:
     """Options for the files that a comparison with measured rows writes, and for what it prints."""
 
     csv_output: Annotated[
-        Path | None,
-        typer.Option("--csv", help="Write all rows with predictions and their 80 % intervals to this file."),
+        Path | None, typer.Option("--csv", help="Write all rows with predictions and their 80 % intervals to this file.")
     ] = None
     plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None
     out: Annotated[
@@ -35,13 +34,12 @@ class ValidateFiles:
 
 @command(
     epilog="Examples:  ascend-sim validate --chip ascend910b2 --csv rows.csv --plot accuracy.png   |   "
-    "ascend-sim validate --rows PROF_000001/ --chip ascend910b3",
+    "ascend-sim validate --rows PROF_000001/ --chip ascend910b3"
 )
 def validate(
     files: ValidateFiles,
     chip: Annotated[
-        str | None,
-        typer.Option(help="Only rows of these chips, with commas; the chip of a profiler's table; a chip file."),
+        str | None, typer.Option(help="Only rows of these chips, with commas; the chip of a profiler's table; a chip file.")
     ] = None,
     rows: Annotated[
         Path | None,

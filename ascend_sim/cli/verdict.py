@@ -87,13 +87,7 @@ def failed_run(check: Mapping[str, Any] | None, text: str) -> dict[str, Any]:
 
 def _whole(stages: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
     failed = [name for name, one in stages.items() if one is not None and one.get("passed") is False]
-    return {
-        "schema": SCHEMA,
-        "passed": not failed,
-        "stage": failed[0] if failed else None,
-        **stages,
-        "unknown": unknown,
-    }
+    return {"schema": SCHEMA, "passed": not failed, "stage": failed[0] if failed else None, **stages, "unknown": unknown}
 
 
 def _values(outputs: Mapping[str, Any] | None, scalar: bool) -> dict[str, Any]:

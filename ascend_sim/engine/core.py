@@ -24,18 +24,7 @@ from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.lines import footprint
 from ascend_sim.engine.timeline import stall_columns
 from ascend_sim.engine.traffic import FRACTION, Traffic, scaled
-from ascend_sim.isa.base import (
-    BARRIER,
-    BARRIER_ALL,
-    CROSS_SET,
-    CROSS_WAIT,
-    DISARMED,
-    LOCAL,
-    PIPES,
-    SET,
-    TRANSFER,
-    WAIT,
-)
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, LOCAL, PIPES, SET, TRANSFER, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.touches import OPERAND_COLUMN

@@ -26,20 +26,7 @@ from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait
 LAUNCH, DISPATCH, CORE_START, HOST = "launch", "dispatch", "core start", "host"
 ISSUE, SCALAR_TIME, LATENCY = "issue", "scalar", "latency"
 FLAG, UNIT_FLAG, CROSS_FLAG, BARRIER_TIME = "flag", "unit flag", "cross-core flag", "barrier"
-KINDS = (
-    *PIPES[1:],
-    LATENCY,
-    FLAG,
-    UNIT_FLAG,
-    BARRIER_TIME,
-    ISSUE,
-    SCALAR_TIME,
-    CROSS_FLAG,
-    CORE_START,
-    DISPATCH,
-    LAUNCH,
-    HOST,
-)
+KINDS = (*PIPES[1:], LATENCY, FLAG, UNIT_FLAG, BARRIER_TIME, ISSUE, SCALAR_TIME, CROSS_FLAG, CORE_START, DISPATCH, LAUNCH, HOST)
 """Kinds of steps of the path: work on a pipe (its name), or another consumer of time."""
 
 PIPE_BUSY, QUEUE_FULL, LIMIT, ISSUED = "pipe busy", "queue full", "outstanding limit", "issue"

@@ -11,14 +11,7 @@ from collections import defaultdict
 
 import simpy
 
-from ascend_sim.isa.sync import (
-    CrossCore,
-    CrossCoreSetFlag,
-    CrossCoreWaitFlag,
-    CrossCounter,
-    cross_counter,
-    cross_members,
-)
+from ascend_sim.isa.sync import CrossCore, CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounter, cross_counter, cross_members
 from ascend_sim.kernel.program import Program
 
 

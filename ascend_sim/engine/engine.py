@@ -123,12 +123,7 @@ class Engine:
         self._core_order = core_order or (lambda count: list(range(count)))
 
     def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        keep: bool | int = True,
-        watch: bool = False,
-        on_program: OnProgram | None = None,
+        self, tasks: Sequence[Task], *, keep: bool | int = True, watch: bool = False, on_program: OnProgram | None = None
     ) -> Timeline:
         """Launch `tasks` (each stream in the given order), run until the device is idle, and return the Timeline. Raises as the
         class says.

@@ -44,18 +44,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region, row_starts
 from ascend_sim.numerics.distinct import distinct
 
-_COMPUTED = (
-    Mmad,
-    VectorUnary,
-    VectorScalar,
-    ReduceRows,
-    ReduceBlocks,
-    ReducePieces,
-    Compare,
-    Select,
-    Gather,
-    GatherMask,
-)
+_COMPUTED = (Mmad, VectorUnary, VectorScalar, ReduceRows, ReduceBlocks, ReducePieces, Compare, Select, Gather, GatherMask)
 """Instructions whose results are not bytes or items of one source: functions, sums, bits, and moves that depend on the
 values.
 """

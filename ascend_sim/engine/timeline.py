@@ -11,17 +11,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.task import Task
 from ascend_sim.frozen import mutable
-from ascend_sim.isa.base import (
-    BARRIER,
-    BARRIER_ALL,
-    CROSS_SET,
-    CROSS_WAIT,
-    DISARMED,
-    PIPES,
-    SCALAR,
-    SET,
-    WAIT,
-)
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SCALAR, SET, WAIT
 from ascend_sim.kernel.program import Program
 
 CAUSES = (
@@ -200,12 +190,7 @@ def stall_columns(
     for row, cycles in limited.items():
         if cycles == stall[row]:
             cause[row] = _CAUSE["outstanding limit"]
-    for waiting, name in (
-        (WAIT, "flag"),
-        (BARRIER, "pipe busy"),
-        (BARRIER_ALL, "pipe busy"),
-        (CROSS_WAIT, "cross-core"),
-    ):
+    for waiting, name in ((WAIT, "flag"), (BARRIER, "pipe busy"), (BARRIER_ALL, "pipe busy"), (CROSS_WAIT, "cross-core")):
         rows = np.flatnonzero((kind == waiting) & ~at_work(program))
         held = end[rows] - start[rows]
         if waiting == BARRIER_ALL:

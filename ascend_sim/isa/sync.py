@@ -6,17 +6,7 @@ from collections.abc import Iterable
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import (
-    BARRIER,
-    BARRIER_ALL,
-    CROSS_SET,
-    CROSS_WAIT,
-    DISARMED,
-    SCALAR,
-    SET,
-    WAIT,
-    Instruction,
-)
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, SCALAR, SET, WAIT, Instruction
 
 
 @frozen

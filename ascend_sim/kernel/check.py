@@ -205,8 +205,7 @@ def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None
         raise RowError(f"{program.where}: {program[row]}: {operand} starts {before} bytes before tensor {slot + 1}", row)
     if limit < 0:
         raise RowError(
-            f"{program.where}: {program[row]}: {operand} is in tensor {slot}, but the task has {len(sizes)} tensors",
-            row,
+            f"{program.where}: {program[row]}: {operand} is in tensor {slot}, but the task has {len(sizes)} tensors", row
         )
     aligned = f" and must start at a multiple of {unit}" if offset % unit else ""
     raise RowError(

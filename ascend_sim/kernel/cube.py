@@ -316,14 +316,7 @@ class CubeMethods:
         self._emit((*key, *more), dst, src, scales)
 
     def fixpipe_dn(
-        self,
-        dst: int,
-        src: int,
-        piece: TilePiece,
-        dtype: str,
-        row_stride: int,
-        column_stride: int,
-        atomic_add: bool = False,
+        self, dst: int, src: int, piece: TilePiece, dtype: str, row_stride: int, column_stride: int, atomic_add: bool = False
     ) -> None:
         """Store part of a tile of L0C to single elements in GM; see `FixpipeDn`.
 

@@ -77,15 +77,7 @@ class TransferMethods:
         self._emit(key, dst, src)
 
     def data_copy_nd2nz(
-        self,
-        dst: int,
-        src: int,
-        rows: int,
-        cols: int,
-        itemsize: int,
-        src_stride: int,
-        rows_padded: int,
-        operand: str = "",
+        self, dst: int, src: int, rows: int, cols: int, itemsize: int, src_stride: int, rows_padded: int, operand: str = ""
     ) -> None:
         """Convert a row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`.
 

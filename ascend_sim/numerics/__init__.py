@@ -14,14 +14,7 @@ from ascend_sim.numerics.formats import (
 )
 from ascend_sim.numerics.hf32 import round_hf32
 from ascend_sim.numerics.metrics import THRESHOLDS, Comparison, Threshold, compare, vendor_matched_ratio
-from ascend_sim.numerics.verdict import (
-    Verdict,
-    accumulation_bound,
-    beyond_range,
-    check_correct,
-    rigorous_bound,
-    rounded_bound,
-)
+from ascend_sim.numerics.verdict import Verdict, accumulation_bound, beyond_range, check_correct, rigorous_bound, rounded_bound
 
 __all__ = [
     "CAST_OPTIONS",

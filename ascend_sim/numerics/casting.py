@@ -55,9 +55,7 @@ def cast(
             if values.dtype == np.float64:
                 values = quiet_cast(values, np.float32)  # hybrid looks at the pattern of a float32 or float16
             result = _in_chunks(
-                lambda part: encode_hybrid(part, saturate, hybrid_exact=exact, hybrid_overflow=overflow),
-                values,
-                fmt.storage,
+                lambda part: encode_hybrid(part, saturate, hybrid_exact=exact, hybrid_overflow=overflow), values, fmt.storage
             )
         return result.reshape(given.shape)
     if fmt.name == "hf32":

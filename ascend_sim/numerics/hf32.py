@@ -15,10 +15,7 @@ _CHUNK = 1 << 16  # elements per step: source and target stay in the second-leve
 
 
 def round_hf32(
-    x: npt.NDArray[np.float32],
-    mantissa_bits: int = 11,
-    rounding: str = "rne",
-    out: npt.NDArray[np.float32] | None = None,
+    x: npt.NDArray[np.float32], mantissa_bits: int = 11, rounding: str = "rne", out: npt.NDArray[np.float32] | None = None
 ) -> npt.NDArray[np.float32]:
     """Return a float32 array rounded to hf32; `out` (contiguous float32, may be `x` itself) receives the result.
 

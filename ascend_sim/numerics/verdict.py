@@ -86,12 +86,7 @@ class Verdict:
 
 
 def accumulation_bound(
-    sum_ab: npt.ArrayLike,
-    sum_ab2: npt.ArrayLike,
-    k: npt.ArrayLike,
-    *,
-    precision: object = "float32",
-    exact_terms: bool = False,
+    sum_ab: npt.ArrayLike, sum_ab2: npt.ArrayLike, k: npt.ArrayLike, *, precision: object = "float32", exact_terms: bool = False
 ) -> Float64:
     """Return the largest loss of adding k products in `precision`: 4 u sqrt(k) (|sum ab| + sqrt(sum (ab)^2)) + k q,
     elementwise.

@@ -53,11 +53,7 @@ class EngineOptions(TypedDict, total=False):
     ]
     engine: Annotated[
         "str | None",
-        Option(
-            None,
-            "a text or None",
-            '"auto" (as None), "simpy" or "compiled": the same results at another speed.',
-        ),
+        Option(None, "a text or None", '"auto" (as None), "simpy" or "compiled": the same results at another speed.'),
     ]
 
 

@@ -180,13 +180,7 @@ def _shipped(arch: str, chip: str, op_type: str, long: bool, cube: bool | None, 
 
 
 def nearest(
-    among: Sequence[ErrorKind],
-    arch: str,
-    op_type: str,
-    *,
-    cube: bool | None = None,
-    grouped: bool = False,
-    library: str = "",
+    among: Sequence[ErrorKind], arch: str, op_type: str, *, cube: bool | None = None, grouped: bool = False, library: str = ""
 ) -> ErrorKind:
     """Return the kind of `among` that differs least from the given one; kinds with fewer than two kernels are passed over.
 
@@ -319,11 +313,7 @@ def _student(freedom: int, level: float) -> float:
     z = 1.0
     for _ in range(9):  # Newton's method for the normal distribution, within which `level` lies
         z += (level - math.erf(z / math.sqrt(2))) / math.sqrt(2 / math.pi) * math.exp(z * z / 2)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
+    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 

@@ -71,11 +71,7 @@ class Counts:
             for key in (path, f"{path}:{label}" if label else ""):
                 if path and key:
                     moved[key] = moved.get(key, 0) + count * bytes_of(table, argument)
-        return {
-            "tiles": self._tiles,
-            "instructions": dict(sorted(instructions.items())),
-            "bytes": dict(sorted(moved.items())),
-        }
+        return {"tiles": self._tiles, "instructions": dict(sorted(instructions.items())), "bytes": dict(sorted(moved.items()))}
 
     def cube_work_cycles(self) -> list[int]:
         """Return the cycles of all Mmads without heads, a number for each block that has a cube, in block order; [] for a

@@ -266,13 +266,7 @@ def _write_trace(
 
 
 def _events(
-    name: str,
-    run: ProgramRun,
-    origin: int,
-    chip: ChipSpec,
-    colours: Mapping[str, str],
-    numbers: Iterator[int],
-    whole: bool,
+    name: str, run: ProgramRun, origin: int, chip: ChipSpec, colours: Mapping[str, str], numbers: Iterator[int], whole: bool
 ) -> Iterator[dict[str, Any]]:
     program, table = run.program, run.program.table
     arrows: dict[int, int] = {}  # number of the arrow that begins or ends at a row; a disarmed wait has none
@@ -310,12 +304,7 @@ def _shared(table: Any, argument: int, core: str, colours: Mapping[str, str], wh
         "ph": "X",
         "pid": core if whole else number,
         "tid": pipe if whole else number,
-        "args": {
-            "pc_addr": hex(argument),
-            "code": instruction.name,
-            "detail": _fields(instruction),
-            "process_bytes": size,
-        },
+        "args": {"pc_addr": hex(argument), "code": instruction.name, "detail": _fields(instruction), "process_bytes": size},
     }
 
 

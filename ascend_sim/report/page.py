@@ -315,12 +315,7 @@ def _one_kernel(
 
 
 def _kernel(
-    recording: Recording,
-    kernel: Mapping[str, Any],
-    task: int,
-    place: int,
-    path: Sequence[PathStep],
-    figures: Figures | None,
+    recording: Recording, kernel: Mapping[str, Any], task: int, place: int, path: Sequence[PathStep], figures: Figures | None
 ) -> str:
     """Return the HTML section of kernel `task`, its timeline on program `place` of the run; without `figures` only timeline,
     costs and tiling.

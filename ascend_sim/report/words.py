@@ -96,11 +96,7 @@ def words(
 
 
 def _kernel(
-    recording: Recording,
-    kernel: Mapping[str, Any],
-    task: int,
-    path: Sequence[PathStep],
-    outcomes: Sequence[ChangedRun] | None,
+    recording: Recording, kernel: Mapping[str, Any], task: int, path: Sequence[PathStep], outcomes: Sequence[ChangedRun] | None
 ) -> str:
     name, parts = kernel["name"], by_what(path, task)
     own = sum(parts.values())

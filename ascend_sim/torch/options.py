@@ -22,12 +22,10 @@ class SimulateOptions(ChipOptions, EngineOptions, ChoiceOptions, CacheOptions, V
     ]
     forward: Annotated["bool", Option(True, "True or False", "Whether forward convolutions run on the chip too.")]
     matmul: Annotated[
-        "bool",
-        Option(True, "True or False", "Whether matrix products (of Linear layers and the like) are timed too."),
+        "bool", Option(True, "True or False", "Whether matrix products (of Linear layers and the like) are timed too.")
     ]
     strict: Annotated[
-        "bool",
-        Option(False, "True or False", "Raise where the operator refuses a call, which is else a row with its status."),
+        "bool", Option(False, "True or False", "Raise where the operator refuses a call, which is else a row with its status.")
     ]
     jobs: Annotated[
         "int",

@@ -54,12 +54,7 @@ def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: Chip
 
 
 def time_matmul(
-    problem: MatMulProblem,
-    chip: ChipSpec,
-    *,
-    l2: str = "cold",
-    engine: str | None = None,
-    before: Sequence[KernelMoves] = (),
+    problem: MatMulProblem, chip: ChipSpec, *, l2: str = "cold", engine: str | None = None, before: Sequence[KernelMoves] = ()
 ) -> Report:
     """Run the MatMul kernel alone in timing mode and return its report; `before` are the kernels of the step before it.
 

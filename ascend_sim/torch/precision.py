@@ -53,12 +53,7 @@ class LayerPrecision(ShownResult):
 
 
 def layer_precision(
-    rows: Sequence[LayerRow],
-    chip: ChipSpec,
-    *,
-    dtypes: Sequence[str] | None,
-    inputs: str | None,
-    options: SimulateOptions,
+    rows: Sequence[LayerRow], chip: ChipSpec, *, dtypes: Sequence[str] | None, inputs: str | None, options: SimulateOptions
 ) -> LayerPrecision:
     """Run the first backward call of each layer in every precision; return the table of each layer by its address.
 

@@ -6,17 +6,7 @@ import ascend_sim as asim
 
 BLOCKS = 2
 M, N, K = 256, 128, 128
-TILING = {
-    "M": M,
-    "N": N,
-    "Ka": K,
-    "Kb": K,
-    "singleCoreM": 64,
-    "singleCoreN": N,
-    "singleCoreK": K,
-    "baseM": 64,
-    "baseN": N,
-}
+TILING = {"M": M, "N": N, "Ka": K, "Kb": K, "singleCoreM": 64, "singleCoreN": N, "singleCoreK": K, "baseM": 64, "baseN": N}
 TILING |= {"baseK": 64, "depthA1": 2, "depthB1": 2, "stepKa": 2, "stepKb": 2, "dbL0A": 2, "dbL0B": 2, "dbL0C": 2}
 
 

@@ -111,11 +111,7 @@ def products_per_element(problem: ConvProblem) -> dict[str, int]:
         for size, stride, dilation in zip(sizes, _strides(problem), _dilations(problem), strict=True)
     )
     positions = prod(_positions(problem))
-    return {
-        "grad_input": problem.c_out // problem.groups * taps,
-        "grad_weight": positions,
-        "grad_bias": positions,
-    }
+    return {"grad_input": problem.c_out // problem.groups * taps, "grad_weight": positions, "grad_bias": positions}
 
 
 def _mirrored(problem: ConvProblem) -> ConvProblem:

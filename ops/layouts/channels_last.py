@@ -63,15 +63,7 @@ class ChannelsLastMap(PlainMap):
                 operand,
             )
 
-    def gather(
-        self,
-        k: KernelBuilder,
-        slot: int,
-        pixels: MapPixels,
-        address: int,
-        pitch: int,
-        operand: str,
-    ) -> None:
+    def gather(self, k: KernelBuilder, slot: int, pixels: MapPixels, address: int, pitch: int, operand: str) -> None:
         """Load separate pixels to L1, back to back, one transfer for each row of the lattice; channel blocks lie `pitch` pixels
         apart.
         """
@@ -129,11 +121,7 @@ class ChannelsLastFilters(PlainFilters):
         """
         pieces = [
             DrainPiece(
-                gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)),
-                0,
-                tile.rows,
-                column,
-                len(channels),
+                gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)), 0, tile.rows, column, len(channels)
             )
             for column, channels, tap in self.channel_pieces(tile)
         ]

@@ -200,14 +200,7 @@ class FinishedTile(Protocol):
     """Interface of a finished L0C tile, with two ways to store it to GM; `height` is the number of its rows."""
 
     def drain_rows(
-        self,
-        pieces: list[DrainPiece],
-        height: int,
-        n: int,
-        dtype: str,
-        c0: int,
-        dst_stride: int,
-        atomic_add: bool = False,
+        self, pieces: list[DrainPiece], height: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
         """Store pieces of the tile to GM as whole rows of `n` columns in `dtype`: blocks of `c0` columns, which lie
         `dst_stride` bytes apart. The tile is then free.
@@ -261,15 +254,7 @@ class FeatureMap(ABC):
         row = box.columns.length * BLOCK_BYTES
         self.load(k, slot, box, address, Pitches(row, BLOCK_BYTES, pitch * BLOCK_BYTES), operand)
 
-    def gather(
-        self,
-        k: KernelBuilder,
-        slot: int,
-        pixels: MapPixels,
-        address: int,
-        pitch: int,
-        operand: str,
-    ) -> None:
+    def gather(self, k: KernelBuilder, slot: int, pixels: MapPixels, address: int, pitch: int, operand: str) -> None:
         """Load the separate `pixels` to `address` of L1, back to back, channel blocks `pitch` pixels apart; SimError in
         layouts without such loads.
         """

@@ -111,15 +111,7 @@ class PlanarMap(PlainMap):
         )
         k.data_copy_dn2nz(address, self.source(slot, box), matrices, operand, self.most_bytes_per_cycle)
 
-    def gather(
-        self,
-        k: KernelBuilder,
-        slot: int,
-        pixels: MapPixels,
-        address: int,
-        pitch: int,
-        operand: str,
-    ) -> None:
+    def gather(self, k: KernelBuilder, slot: int, pixels: MapPixels, address: int, pitch: int, operand: str) -> None:
         """Load separate pixels to L1, back to back, channel blocks `pitch` pixels apart: in one transfer if the lattice's
         columns adjoin, else one for each of its rows.
         """

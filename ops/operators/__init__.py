@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATORS", "Register"]
 
-SHIPPED = (
-    "convolution_backward",
-    "conv_tbc_backward",
-    "convolution",
-)
+SHIPPED = ("convolution_backward", "conv_tbc_backward", "convolution")
 """One name for each operator: the folder beside this file, whose module `operator` has the instance OPERATOR."""
 
 

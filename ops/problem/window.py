@@ -64,10 +64,7 @@ def read_width(problem: ConvProblem) -> int:
 
 def pad_before(problem: ConvProblem) -> tuple[int, int]:
     """Return the padding (up, left) of the dilated map; a negative number crops as many rows or columns."""
-    return (
-        (problem.k_h - 1) * problem.dilation_h - problem.pad_up,
-        (problem.k_w - 1) * problem.dilation_w - problem.pad_left,
-    )
+    return ((problem.k_h - 1) * problem.dilation_h - problem.pad_up, (problem.k_w - 1) * problem.dilation_w - problem.pad_left)
 
 
 def pad_after(problem: ConvProblem) -> tuple[int, int]:

@@ -183,12 +183,7 @@ def test_set_device_makes_the_shared_default_context_current(other):
 
 def test_a_thread_without_a_context_is_told_so(other):
     stream = open_device()
-    asked = (
-        (acl.aclrtMalloc, 64, 0),
-        (acl.aclrtCreateStream,),
-        (acl.aclrtSynchronizeStream, stream),
-        (acl.aclrtGetDevice,),
-    )
+    asked = ((acl.aclrtMalloc, 64, 0), (acl.aclrtCreateStream,), (acl.aclrtSynchronizeStream, stream), (acl.aclrtGetDevice,))
     for function, *arguments in asked:
         result = other(function, *arguments)
         assert (result[0] if isinstance(result, tuple) else result) == acl.ASSUMED_CODES["no device"].code

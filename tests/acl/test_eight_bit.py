@@ -43,11 +43,7 @@ def run(transposed: bool) -> tuple[int, np.ndarray, np.ndarray]:
     codes = np.zeros(values[1].shape, np.uint8)
     acl.aclrtMemcpy(codes, codes.nbytes, place, codes.nbytes, acl.ACL_MEMCPY_DEVICE_TO_HOST)
     numbers = [decode(array, "hifloat8").astype(np.float64) for array in (values[0], weight)]
-    return (
-        status,
-        codes,
-        np.einsum("nlhw,cl->nchw" if transposed else "nlhw,lc->nchw", numbers[0], numbers[1][:, :, 0, 0]),
-    )
+    return (status, codes, np.einsum("nlhw,cl->nchw" if transposed else "nlhw,lc->nchw", numbers[0], numbers[1][:, :, 0, 0]))
 
 
 @pytest.mark.parametrize("transposed", [True, False])

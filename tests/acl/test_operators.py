@@ -71,12 +71,7 @@ def test_a_defect_becomes_a_code(stream, monkeypatch):
 
 
 def call(conv, stream, **changed):
-    given = {
-        "workspace": conv.workspace,
-        "workspaceSize": conv.workspace_size,
-        "executor": conv.executor,
-        "stream": stream,
-    }
+    given = {"workspace": conv.workspace, "workspaceSize": conv.workspace_size, "executor": conv.executor, "stream": stream}
     return acl.aclnnConvolutionBackward(**{**given, **changed})
 
 

@@ -11,13 +11,7 @@ import pytest
 
 from ascend_sim.ascend_c.confinement import JUDGED, confined, confines
 
-COMMAND = [
-    sys.executable,
-    "-I",
-    "-S",
-    "-c",
-    "import os, sys; print(os.path.exists(sys.argv[1]), os.path.exists(sys.argv[2]))",
-]
+COMMAND = [sys.executable, "-I", "-S", "-c", "import os, sys; print(os.path.exists(sys.argv[1]), os.path.exists(sys.argv[2]))"]
 
 
 @pytest.fixture(autouse=True)

@@ -48,17 +48,11 @@ def operands(rng: Any) -> dict[str, Any]:
 
 
 def bytes_of(rng: Any) -> dict[str, Any]:
-    return {
-        "a": rng.integers(-9, 10, (64, 96)).astype(np.int8),
-        "b": rng.integers(-9, 10, (96, 64)).astype(np.int8),
-    }
+    return {"a": rng.integers(-9, 10, (64, 96)).astype(np.int8), "b": rng.integers(-9, 10, (96, 64)).astype(np.int8)}
 
 
 def image(rng: Any) -> dict[str, Any]:
-    return {
-        "a": rng.standard_normal((8, 10, 16)).astype(np.float16),
-        "b": rng.standard_normal((9 * 16, 16)).astype(np.float16),
-    }
+    return {"a": rng.standard_normal((8, 10, 16)).astype(np.float16), "b": rng.standard_normal((9 * 16, 16)).astype(np.float16)}
 
 
 def convolved(a: Any, b: Any, padding: float = 0) -> Any:

@@ -97,11 +97,7 @@ SAMPLES = {
     ),
     "all_reduce": FurtherSample(
         8,
-        (
-            RNG.uniform(1, 2, 512).astype(np.float32),
-            asim.empty(512, "float32"),
-            asim.empty(64, "float32", workspace=True),
-        ),
+        (RNG.uniform(1, 2, 512).astype(np.float32), asim.empty(512, "float32"), asim.empty(64, "float32", workspace=True)),
         {"share": 64},
         lambda x: asim.Expected(x / x.astype(np.float64).sum(), rtol=1e-5),
         {1: "uninitialized read UB", 2: "WAW GM", 3: "RAW GM", 4: "RAW UB", 5: "illegal write GM"},
@@ -126,11 +122,7 @@ SAMPLES = {
     ),
     "over_sum": FurtherSample(
         8,
-        (
-            RNG.uniform(1, 2, 1024).astype(np.float32),
-            asim.empty(1024, "float32"),
-            asim.empty(8, "float32", workspace=True),
-        ),
+        (RNG.uniform(1, 2, 1024).astype(np.float32), asim.empty(1024, "float32"), asim.empty(8, "float32", workspace=True)),
         {"share": 128},
         lambda x: asim.Expected(x / x.astype(np.float64).sum(), rtol=1e-5),
         {1: "WAW GM", 2: "WAW GM", 3: "RAW GM", 4: "RAW UB", 5: "uninitialized read GM"},

@@ -201,12 +201,7 @@ def _tensor(place: str) -> str:
 
 
 REFUSED = {
-    "baseM 0": (
-        {"baseM": 0},
-        "half",
-        0,
-        "Matmul: baseM 0, baseN 64, baseK 64, depthA1 2, depthB1 2; each is at least 1",
-    ),
+    "baseM 0": ({"baseM": 0}, "half", 0, "Matmul: baseM 0, baseN 64, baseK 64, depthA1 2, depthB1 2; each is at least 1"),
     "baseN of 24": ({"baseN": 24}, "half", 0, "baseN 24, baseK 64; they are multiples of 16"),
     "L0A": ({"baseK": 512}, "half", 0, "2 x 65536 bytes of a piece of A do not fit into L0A"),
     "L0C": ({"baseM": 256, "baseN": 256, "baseK": 32}, "half", 0, "a tile of 256 x 256 does not fit into L0C"),

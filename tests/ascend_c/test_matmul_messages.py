@@ -19,17 +19,7 @@ from tests.support.sampling import part_of_cases
 pytestmark = needs_compiler
 M, N, K = 64, 128, 96
 """Size of the product of a vector core; its B is that of all."""
-TILE = {
-    "baseM": 32,
-    "baseN": 64,
-    "baseK": 32,
-    "depthA1": 2,
-    "depthB1": 2,
-    "stepM": 1,
-    "stepN": 1,
-    "stepKa": 1,
-    "stepKb": 1,
-}
+TILE = {"baseM": 32, "baseN": 64, "baseK": 32, "depthA1": 2, "depthB1": 2, "stepM": 1, "stepN": 1, "stepKa": 1, "stepKb": 1}
 TILING = {"usedCoreNum": 2, "M": M, "N": N, "Ka": K, "Kb": K, "singleCoreM": M, "singleCoreN": N, "singleCoreK": K}
 TILING |= {**TILE, "isBias": 1, "iterateOrder": 0, "dbL0A": 2, "dbL0B": 2, "dbL0C": 1}
 HELP = """
@@ -94,12 +84,7 @@ WAYS = {
     "put(cg, tile, t, i); SetFlag<HardEvent::V_MTE2>(7); WaitFlag<HardEvent::V_MTE2>(7); }",
 }
 """Calls between SetBias and End, by what they do."""
-ADDED = {
-    "each tile into UB",
-    "tiles ahead, in a workspace of the kernel",
-    "tiles ahead, into UB",
-    "rows of tiles in GM",
-}
+ADDED = {"each tile into UB", "tiles ahead, in a workspace of the kernel", "tiles ahead, into UB", "rows of tiles in GM"}
 """Ways that add 1 in UB; "into GM and UB" does so too."""
 
 
@@ -179,11 +164,7 @@ TAIL = {"M": M - 8, "N": N - 24, "singleCoreM": M - 8, "singleCoreN": N - 24}
 def test_a_last_tile_that_is_smaller(kernel: Callable[[str], Any], way: str) -> None:
     given, _ = tensors(2)
     m, n = M - 8, N - 24
-    a, b, bias = (
-        given[0].reshape(-1)[: 2 * m * K].reshape(2, m, K),
-        given[1].reshape(-1)[: K * n].reshape(K, n),
-        given[2],
-    )
+    a, b, bias = (given[0].reshape(-1)[: 2 * m * K].reshape(2, m, K), given[1].reshape(-1)[: K * n].reshape(K, n), given[2])
     options = {"t": TILING | TAIL, "which": list(WAYS).index(way), "mode": "functional"}
     found = asim.launch(kernel("MIX_AIC_1_2"), 1, a, b, bias[:n], asim.empty((2, m, n), "float32"), given[4], **options)
     product = a.astype(np.float64) @ b.astype(np.float64) + bias[:n]

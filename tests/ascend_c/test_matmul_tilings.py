@@ -53,14 +53,7 @@ def test_fixed_sizes_stay_and_the_depth_of_a_piece_follows() -> None:
     made.SetSingleShape(m=128)
     made.SetTraverse(1)
     t = made.GetTiling()
-    assert (t["baseM"], t["baseN"], t["singleCoreM"], t["iterateOrder"], t["stepKa"], t["depthB1"]) == (
-        64,
-        96,
-        128,
-        1,
-        1,
-        2,
-    )
+    assert (t["baseM"], t["baseN"], t["singleCoreM"], t["iterateOrder"], t["stepKa"], t["depthB1"]) == (64, 96, 128, 1, 1, 2)
     assert t["baseK"] * 96 * 4 * 2 <= CHIP.buffers["L0A"] and t["baseK"] % 16 == 0
     made.SetFixSplit(base_k=32)
     assert made.GetTiling()["baseK"] == 32

@@ -76,8 +76,7 @@ PLANTED = {
         f"DataCopy(a, xg, 64);\n{WAIT}\nif (bug) SetFlag<HardEvent::V_MTE2>(3);  // here\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
     "a length that is not a whole block": Planted(
-        "a count is a multiple of 32 bytes",
-        f"DataCopy(a, xg, bug ? 63 : 64);  // here\n{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}",
+        "a count is a multiple of 32 bytes", f"DataCopy(a, xg, bug ? 63 : 64);  // here\n{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}"
     ),
     "a repeat too many": Planted(
         "illegal write UB",
@@ -89,8 +88,7 @@ PLANTED = {
         f"DataCopy(a, xg, 64);\n{WAIT}\nAdd(d, a, a, (uint64_t)64, bug ? 256 : 1, {{1, 1, 1, 8, 8, 8}});  // here\n{STORE}",
     ),
     "a tail beyond the tensor": Planted(
-        "illegal read GM",
-        f"DataCopy(a, xg[bug ? 8 : 0], 64);  // here\n{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}",
+        "illegal read GM", f"DataCopy(a, xg[bug ? 8 : 0], 64);  // here\n{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}"
     ),
     "a tail that nobody writes": Planted(
         "unwritten output GM",

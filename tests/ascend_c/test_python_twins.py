@@ -264,10 +264,7 @@ def _cube_of_mix(k: asim.Kernel, a: asim.Tensor, b: asim.Tensor, workspace: asim
 def test_cube_and_vector_cores() -> None:
     """One tile a block: the C++ kernel's rows and depth are fields of its own."""
     rng = np.random.default_rng(0)
-    a, b = (
-        rng.standard_normal((2 * TILE, DEPTH)).astype(np.float16),
-        rng.standard_normal((DEPTH, TILE)).astype(np.float16),
-    )
+    a, b = (rng.standard_normal((2 * TILE, DEPTH)).astype(np.float16), rng.standard_normal((DEPTH, TILE)).astype(np.float16))
     d = rng.standard_normal((2 * TILE, TILE)).astype(np.float32)
     tensors = a, b, d, asim.empty(d.shape, "float32"), np.zeros((2, TILE, TILE), np.float32)
     cpp = asim.launch(cpp_kernel(SAMPLES / "matmul_relu_mix.cpp"), 2, *tensors, rows=2 * TILE, depth=DEPTH)

@@ -13,16 +13,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.ascend_c import recorder as recorder_module
-from ascend_sim.ascend_c.recorder import (
-    FLOAT,
-    GM_SHIFT,
-    INTEGER,
-    POINTER,
-    STRUCT,
-    ProgramRecorder,
-    RecordedCore,
-    describe,
-)
+from ascend_sim.ascend_c.recorder import FLOAT, GM_SHIFT, INTEGER, POINTER, STRUCT, ProgramRecorder, RecordedCore, describe
 from ascend_sim.ascend_c.stream import CRASHED, FINE, REFUSED
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import BUFFERS, made, needs_compiler, vector_kernel

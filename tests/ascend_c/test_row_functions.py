@@ -156,11 +156,7 @@ def test_check_finds_nothing(kernels: dict[str, Any], name: str, dtype: str) -> 
         ("SoftMax", {"m": 0}, "SoftMax: neither the tiling nor SoftMaxShapeInfo has srcM and srcK"),
         ("SoftMax", {"m": 6}, "SoftMax: the source has 320 elements; the shape needs 384"),
         ("SoftMax", {"ns": 32}, "SoftMax: sumTensor has 32 elements; the shape needs 40"),
-        (
-            "Mean",
-            {"m": 4, "k": 65},
-            "Mean: 4 rows of 61 elements, 65 apart; at least 1, and rows of whole blocks of 32 bytes",
-        ),
+        ("Mean", {"m": 4, "k": 65}, "Mean: 4 rows of 61 elements, 65 apart; at least 1, and rows of whole blocks of 32 bytes"),
         ("Mean", {"room": 64}, "Mean takes 2336 bytes of temporary space; sharedTmpBuffer has 64"),
         ("Broadcast of a column", {"k": 60}, "Broadcast: rows of 60 elements are not simulated"),
     ],
@@ -175,9 +171,5 @@ def test_a_long_row_is_refused(kernels: dict[str, Any], tmp_path: Path) -> None:
     tensors, numbers = arguments("Sum", "float", 1, 64)
     with pytest.raises(SimError, match="rows of 20000 elements are not simulated; of at most 16384 are"):
         asim.launch(
-            kernels["float"],
-            1,
-            np.zeros(20000, np.float32),
-            *tensors[1:],
-            **numbers | {"nx": 20000, "k": 20000, "o": 20000},
+            kernels["float"], 1, np.zeros(20000, np.float32), *tensors[1:], **numbers | {"nx": 20000, "k": 20000, "o": 20000}
         )

@@ -57,8 +57,7 @@ def test_what_queues_and_the_pipe_do_by_themselves_is_no_finding(tmp_path: Path)
 COMPILED = pytest.mark.skipif(library.beside() is None, reason="no compiled engine")
 STEPS = ShapeSteps()
 STEPS.add(
-    [[(7, 0, 0, 0)], [(1, 0, 32, 0), (2, 64, 0, 0)], []],
-    [Word(one, {}) for one in ("vadd", "copy_gm_to_ubuf", "set_ctrl_")],
+    [[(7, 0, 0, 0)], [(1, 0, 32, 0), (2, 64, 0, 0)], []], [Word(one, {}) for one in ("vadd", "copy_gm_to_ubuf", "set_ctrl_")]
 )
 """A word of one instruction, one of two whose source lies in GM, and one without."""
 

@@ -133,8 +133,7 @@ def tensors(sample: OneSample, blocks: int, size: int) -> tuple[list[Any], Any]:
 
 @part_of_cases(2)
 @pytest.mark.parametrize(
-    ("name", "chip"),
-    [(name, "ascend910b3") for name in SAMPLES] + [(name, "ascend910_9391") for name in BOTH],
+    ("name", "chip"), [(name, "ascend910b3") for name in SAMPLES] + [(name, "ascend910_9391") for name in BOTH]
 )
 def test_a_sample_is_right_and_without_findings(kernel: Callable[[str], Any], name: str, chip: str) -> None:
     sample = SAMPLES[name]

@@ -136,11 +136,7 @@ def test_one_source(data: Any, name: str, which: int, seed: int) -> None:
 
 
 @sampled(40, 300)
-@given(
-    st.data(),
-    st.sampled_from([("float32", "float16"), ("float16", "float32"), ("int32", "float32")]),
-    st.integers(0, 99),
-)
+@given(st.data(), st.sampled_from([("float32", "float16"), ("float16", "float32"), ("int32", "float32")]), st.integers(0, 99))
 def test_casts(data: Any, pair: tuple[str, str], seed: int) -> None:
     source, target = pair
     sizes = {"dst": np.dtype(target).itemsize, "src0": np.dtype(source).itemsize}
@@ -208,12 +204,7 @@ REDUCTIONS = {"vcadd": sum, "vcmax": max, "vcmin": min, "vcgadd": sum, "vcgmax":
 
 
 @sampled(150, 600)
-@given(
-    st.data(),
-    st.sampled_from([*REDUCTIONS, "vcmax", "vcmin"]),
-    st.sampled_from(["float16", "float32"]),
-    st.integers(0, 3),
-)
+@given(st.data(), st.sampled_from([*REDUCTIONS, "vcmax", "vcmin"]), st.sampled_from(["float16", "float32"]), st.integers(0, 3))
 def test_reductions(data: Any, name: str, dtype: str, order: int) -> None:
     """Results of a repeat are a stride of whole results behind those of the one before."""
     size = np.dtype(dtype).itemsize
@@ -239,12 +230,7 @@ def test_reductions(data: Any, name: str, dtype: str, order: int) -> None:
 
 
 @sampled(60, 300)
-@given(
-    st.data(),
-    st.sampled_from(["float16", "float32", "int32"]),
-    st.sampled_from((0, 0, 0, *range(8))),
-    st.integers(0, 99),
-)
+@given(st.data(), st.sampled_from(["float16", "float32", "int32"]), st.sampled_from((0, 0, 0, *range(8))), st.integers(0, 99))
 def test_gather_mask(data: Any, dtype: str, pattern: int, seed: int) -> None:
     """A count is that of each repeat, and may be longer than one."""
     size = np.dtype(dtype).itemsize

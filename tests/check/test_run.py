@@ -88,11 +88,7 @@ def test_operands_that_meet_only_padding_are_not_called_unused(planes: int, padd
     backward = asim.convolution_backward(y, x, w, [16], *rest, (True, True, True), **options)
     assert forward.findings == backward.findings == []
     told = roles_of(OPERATORS["convolution_backward"].plan(backward.call, load_chip("ascend950pr_9589")))
-    assert [told[name] for name in ("grad_output", "input", "weight")] == [
-        "given",
-        role,
-        role,
-    ]  # the bias sums the first
+    assert [told[name] for name in ("grad_output", "input", "weight")] == ["given", role, role]  # the bias sums the first
 
 
 def test_a_call_with_check() -> None:

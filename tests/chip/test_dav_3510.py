@@ -24,8 +24,7 @@ def test_bandwidth_rows(a5: ChipSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "gib_per_s"),
-    [("GM->L1", 162.77), ("GM->UB", 163.13), ("UB->GM", 131.76), ("L0C->GM", 130.21)],
+    ("key", "gib_per_s"), [("GM->L1", 162.77), ("GM->UB", 163.13), ("UB->GM", 131.76), ("L0C->GM", 130.21)]
 )
 def test_path_peaks_of_the_profiler(a5: ChipSpec, key: str, gib_per_s: float) -> None:
     for chip, peak in ((a5, gib_per_s), (load_chip("ascend950pr_9599"), gib_per_s * 1800 / 1650)):

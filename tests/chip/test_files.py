@@ -44,11 +44,7 @@ def test_an_overlay_changes_what_it_says_and_nothing_else(tmp_path: Path) -> Non
 
 
 def test_a_file_may_extend_a_file_beside_it(tmp_path: Path) -> None:
-    overlay(
-        tmp_path,
-        'extends: ascend910b3\nclock: {cube_mhz: {value: 1000, unit: MHz, source: "assumed: slow"}}\n',
-        "a.yaml",
-    )
+    overlay(tmp_path, 'extends: ascend910b3\nclock: {cube_mhz: {value: 1000, unit: MHz, source: "assumed: slow"}}\n', "a.yaml")
     chip = load_chip(overlay(tmp_path, "extends: a.yaml\nidentity: {soc: Mine}\n"))
     assert (chip.identity.soc, chip.clock.cube_mhz, chip.cores.aic) == ("Mine", 1000, 20)
 

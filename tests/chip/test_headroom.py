@@ -45,12 +45,7 @@ def test_sizes_that_everything_is_written_for(tmp_path: Path, field: str, unit: 
     text = f"extends: ascend910b3\n{section}: {{{key}: {{value: %d, unit: {unit}, source: x}}}}\n"
     assert load_chip(overlay(tmp_path, text % only)).name == "mine"
     for other in (only // 2, 2 * only):
-        refused(
-            tmp_path,
-            text % other,
-            field,
-            f"{other} given; the only value is {only}, for which layouts and instructions",
-        )
+        refused(tmp_path, text % other, field, f"{other} given; the only value is {only}, for which layouts and instructions")
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,7 @@ LEAF = 'extends: ascend910b3\nbuffers: {L1: {value: 1, unit: bytes, source: "x"}
         ('extends: ascend910b3\npaths: {"GM->UB": {pipe: MTE9}}\n', "paths.GM->UB.pipe", "'MTE1'.*got 'MTE9'"),
         ('extends: ascend910b3\npaths: {"GM->UB": 5}\n', "paths.GM->UB", "dictionary or an instance of Path, got 5"),
         ("extends: [a, b]\n", "extends", "name of one chip file"),
-        (
-            "extends: ascend911\n",
-            "extends",
-            "no shipped chip file 'ascend911'; there are ascend310p1, .*, ascend910_9362",
-        ),
+        ("extends: ascend911\n", "extends", "no shipped chip file 'ascend911'; there are ascend310p1, .*, ascend910_9362"),
         ("extends: mine.yaml\n", "extends", "loop .*mine.yaml -> .*mine.yaml"),
         ("a: {b: 1, b: 2}\n", "line 1, column 11", "'b' is given twice"),
         ("a: [1\n", "line 2, column 1", "expected"),
@@ -93,11 +89,7 @@ PATH = f"{{pipe: MTE3, bytes_per_cycle: {{value: 1, unit: bytes/cycle, source: x
         ("buffers: {BT: null}", "cores.kinds.AIC.buffers", "BT has no size"),
         (f'paths: {{"UB=>GM": {PATH}}}', "paths.UB=>GM", "must be SOURCE->DESTINATION"),
         (f'paths: {{"UB->L7": {PATH}}}', "paths.UB->L7", "L7 is neither a buffer"),
-        (
-            "cores: {kinds: {AIV: {pipes: [S, MTE2, MTE3]}}}",
-            "paths.FILL->UB.pipe",
-            "no core of this chip has the pipe V",
-        ),
+        ("cores: {kinds: {AIV: {pipes: [S, MTE2, MTE3]}}}", "paths.FILL->UB.pipe", "no core of this chip has the pipe V"),
         ("sync: {queue_depth: {V: null}}", "sync.queue_depth", "missing key V"),
     ],
 )

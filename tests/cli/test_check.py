@@ -104,10 +104,7 @@ def test_a_case_and_its_run() -> None:
     assert command("by_hand")[0] == 0
     code, text = command("by_hand", "--disarm", "grad_weight.A1[0] full")
     assert code in (0, 1) and "SUMMARY" in text
-    assert command("by_hand", "--blocks", "3") == (
-        2,
-        "ascend-sim: --blocks: by_hand is a case, which does not take it\n",
-    )
+    assert command("by_hand", "--blocks", "3") == (2, "ascend-sim: --blocks: by_hand is a case, which does not take it\n")
 
 
 def test_a_folder_of_a_run(tmp_path: Path, file: Path) -> None:

@@ -186,10 +186,7 @@ def test_a_form_that_a_command_does_not_give(typed: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (
-            "validate rows.csv",
-            "validate takes no argument, and rows.csv is too much; it may belong behind an option: --csv",
-        ),
+        ("validate rows.csv", "validate takes no argument, and rows.csv is too much; it may belong behind an option: --csv"),
         ("run by_hand more", "run takes CASE, and more is too much; it may belong behind an option: --chip"),
         ("cases by_hand", "cases takes no argument, and by_hand is too much: it lists them; ascend-sim run by_hand runs one; "),
         ("networks vgg16", "networks takes no argument, and vgg16 is too much: it lists them; ascend-sim run-network vgg16 "),

@@ -89,11 +89,7 @@ def completions(words: list[str], at: int = -1) -> list[str]:
     [
         (["run", "resnet50", ":"], "run resnet50:", "resnet50:"),
         (["run", "resnet50", ":", "conv2_1"], "run resnet50:conv2_1", "resnet50:"),
-        (
-            ["run", "by_hand", "--tiling", "dX.baseM", "=", "16,dX.ba"],
-            "run by_hand --tiling dX.baseM=16,dX.ba",
-            "dX.baseM=",
-        ),
+        (["run", "by_hand", "--tiling", "dX.baseM", "=", "16,dX.ba"], "run by_hand --tiling dX.baseM=16,dX.ba", "dX.baseM="),
         (["sweep", "by_hand", "--vary", "dtype", "="], "sweep by_hand --vary dtype=", "dtype="),
         (["sweep", "resnet50", ":", "conv1", "--vary", "ba"], "sweep resnet50:conv1 --vary ba", ""),
         (["run", "by_hand", "--mode", "=", "f"], "run by_hand --mode=f", ""),

@@ -108,11 +108,7 @@ def test_wrong_settings_are_one_line(file: Path, wrong: str) -> None:
 
 
 def test_options_give_arguments(file: Path) -> None:
-    for numbers in (
-        ("--arg", 2.5, "--arg", 1),
-        ("--arg", "more=1", "--arg", "factor=2.5"),
-        ("--arg", "more=1", "--arg", 2.5),
-    ):
+    for numbers in (("--arg", 2.5, "--arg", 1), ("--arg", "more=1", "--arg", "factor=2.5"), ("--arg", "more=1", "--arg", 2.5)):
         code, text, said = command("kernel", file, "--entry", "scale", *OPTIONS, *numbers, "--out", "out", "--json")
         assert code == 0, said
         problem = json.loads(text)["problem"]
@@ -232,25 +228,12 @@ REFUSED = {
     ("scale.cpp", "--tensor", "x=no.npy"): "--tensor no.npy: cannot be read",
     ("scale.cpp", "--tensor", "x=float32:8", "--output", "x=float32:8"): "x is given twice",
     ("scale.cpp", *map(str, OPTIONS)): "kernel scale: no value for factor; give --arg factor=VALUE",
-    (
-        "scale.cpp",
-        *map(str, OPTIONS),
-        "--arg",
-        "1",
-        "--arg",
-        "2",
-        "--arg",
-        "3",
-    ): "--arg 3: kernel scale takes 2 numbers",
+    ("scale.cpp", *map(str, OPTIONS), "--arg", "1", "--arg", "2", "--arg", "3"): "--arg 3: kernel scale takes 2 numbers",
     ("scale.cpp", *map(str, OPTIONS), "--arg", "no=1"): "kernel scale has no number no; it has factor, more",
     ("scale.cpp", "--include", "no"): "include no: there is no such folder",
     ("scale.cpp", "--with", "no.cpp"): "no.cpp: no such file",
     ("scale.cpp", "--chip", "ascend310p3", *map(str, OPTIONS), "--arg", "1", "--arg", "1"): "run on dav-2201",
-    (
-        "other.py",
-        "--entry",
-        "scale",
-    ): "--entry: other.py is not a C++ file; this option is for C++ kernels",
+    ("other.py", "--entry", "scale"): "--entry: other.py is not a C++ file; this option is for C++ kernels",
 }
 
 

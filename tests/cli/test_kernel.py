@@ -87,17 +87,7 @@ def test_a_failed_verdict_ends_in_1_and_a_hazard_too(file: Path) -> None:
 @pytest.mark.parametrize("mode", ["functional", "timing"])
 def test_other_modes_and_options_do_what_they_say(file: Path, mode: str) -> None:
     code, text, _ = command(
-        file,
-        "move",
-        "--mode",
-        mode,
-        "--blocks",
-        3,
-        "--json",
-        "--tiling",
-        "name=b,scale=1.0",
-        "--chip",
-        "ascend950pr_9589",
+        file, "move", "--mode", mode, "--blocks", 3, "--json", "--tiling", "name=b,scale=1.0", "--chip", "ascend950pr_9589"
     )
     report = json.loads(text)
     assert code == 0

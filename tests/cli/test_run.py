@@ -201,11 +201,7 @@ def test_a_wrong_gradient_is_exit_code_1(case: Path, tmp_path: Path, monkeypatch
     assert ran.code == 1 and "wrong" in ran.out.lower()
     assert "gradients.npz" in names(tmp_path / "out")
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
-    assert [report["outputs"][name]["correct"] for name in ("grad_input", "grad_weight", "grad_bias")] == [
-        True,
-        False,
-        True,
-    ]
+    assert [report["outputs"][name]["correct"] for name in ("grad_input", "grad_weight", "grad_bias")] == [True, False, True]
 
 
 @pytest.mark.fast

@@ -122,11 +122,7 @@ def test_what_was_finished_is_kept(
     found = json.loads((tmp_path / "out" / "network.json").read_text())
     assert [layer["name"] for layer in found["layers"]] == ["small"] and not found["complete"]
     assert "interrupted: only the layers that were finished" in out
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "layers.csv",
-        "network.json",
-        "results.sqlite",
-    ]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["layers.csv", "network.json", "results.sqlite"]
 
 
 def test_workers_die_with_a_killed_parent(started: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:

@@ -58,11 +58,7 @@ def test_chips_side_by_side_as_json(tmp_path: Path) -> None:
     found = json.loads(text)
     assert [search["chip"] for search in found] == ["ascend910b3", "ascend910b4"]
     assert all(len(search["best"]) == 1 and search["might_be_better"] == 0 for search in found)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "results.sqlite",
-        "best-ascend910b3.yaml",
-        "best-ascend910b4.yaml",
-    }
+    assert {path.name for path in tmp_path.iterdir()} == {"results.sqlite", "best-ascend910b3.yaml", "best-ascend910b4.yaml"}
     _, text, said = tile(*QUICK, "--chip", "ascend910b3,ascend910b4", "--out", str(tmp_path))
     assert "Chips side by side" in text and "results were there before" in said
 

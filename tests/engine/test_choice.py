@@ -160,12 +160,7 @@ def test_workers_leave_the_warning_to_the_command(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "ASCEND_SIM_ENGINE"}
     command = [sys.executable, "-m", "ascend_sim", "run-network", "network.yaml", "--jobs", "2"]
     done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-        env=environment | {"PYTHONPATH": str(tmp_path)},
+        command, capture_output=True, text=True, cwd=tmp_path, check=True, env=environment | {"PYTHONPATH": str(tmp_path)}
     )
     (told,) = [line for line in done.stderr.splitlines() if "without a C compiler" in line]
     assert told.startswith("ascend-sim: warning: "), done.stderr

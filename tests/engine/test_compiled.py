@@ -106,14 +106,8 @@ def test_rows_of_any_layout_are_taken() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        (
-            {"l2_read_bytes_per_cycle_per_aic": 1e9},
-            "memory.l2_read_bytes_per_cycle_per_aic: comes to 2e.10 bytes per cycle",
-        ),
-        (
-            {"l2_write_bytes_per_cycle_per_aic": 1e-9},
-            "memory.l2_write_bytes_per_cycle_per_aic: comes to .* from 2..-16",
-        ),
+        ({"l2_read_bytes_per_cycle_per_aic": 1e9}, "memory.l2_read_bytes_per_cycle_per_aic: comes to 2e.10 bytes per cycle"),
+        ({"l2_write_bytes_per_cycle_per_aic": 1e-9}, "memory.l2_write_bytes_per_cycle_per_aic: comes to .* from 2..-16"),
         ({"hbm_latency": 1 << 31}, "memory.hbm_latency: is 2147483648; at most 2147483647"),
         ({"l2_line_bytes": 1 << 17}, "memory.l2_line_bytes: is 131072; at most 65536"),
         ({"same_line_read_ratio": 2.0**30}, "memory.same_line_read_ratio: is 1.07374e.09; must be below 2..30"),

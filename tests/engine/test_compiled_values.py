@@ -27,28 +27,13 @@ from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
-from ascend_sim.isa.vector import (
-    BroadcastColumn,
-    Duplicate,
-    Transpose,
-    TransposeBlocks,
-    VectorBinary,
-    VectorCast,
-    VectorCopy,
-)
+from ascend_sim.isa.vector import BroadcastColumn, Duplicate, Transpose, TransposeBlocks, VectorBinary, VectorCast, VectorCopy
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
 from tests.support.engine.machine import columns, program
 from tests.support.engine.random_programs import RandomChip, Step, steps, variants, writer
 from tests.support.engine.values import full, functional, prepared
-from tests.support.engine.vector_programs import (
-    VECTOR_SIZES,
-    VERBS,
-    VectorStep,
-    vector_chips,
-    vector_steps,
-    vector_writer,
-)
+from tests.support.engine.vector_programs import VECTOR_SIZES, VERBS, VectorStep, vector_chips, vector_steps, vector_writer
 from tests.support.isa.workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, models_of, run_in_c
 from tests.support.sampling import sampled
 

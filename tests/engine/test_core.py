@@ -19,12 +19,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
-from tests.support.engine.machine import (
-    CHIP,
-    quiet,
-    run_one,
-    task_of,
-)
+from tests.support.engine.machine import CHIP, quiet, run_one, task_of
 from tests.support.engine.random_programs import SIZES, RandomChip, Step, steps, variants, writer
 from tests.support.sampling import sampled
 

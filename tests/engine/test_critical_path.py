@@ -209,11 +209,7 @@ def test_a_second_stream_waits_for_cores() -> None:
 @part_of_cases(3)
 @pytest.mark.parametrize(
     ("chip", "deterministic", "weight"),
-    [
-        ("ascend910b3", False, (32, 32, 3, 3)),
-        ("ascend910b3", True, (16, 16, 3, 3)),
-        ("ascend910a", False, (16, 16, 3, 3)),
-    ],
+    [("ascend910b3", False, (32, 32, 3, 3)), ("ascend910b3", True, (16, 16, 3, 3)), ("ascend910a", False, (16, 16, 3, 3))],
 )
 def test_kernels_of_convolution_backward(chip: str, deterministic: bool, weight: tuple[int, ...]) -> None:
     """Many cores that share bandwidth, all-core barriers and flags between cube and vector cores."""

@@ -19,8 +19,7 @@ def copied(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tensor", "offset", "said"),
-    [("z", 0, "no tensor z; the run has x, y"), ("y", 32, "y: no instruction wrote the byte 32")],
+    ("tensor", "offset", "said"), [("z", 0, "no tensor z; the run has x, y"), ("y", 32, "y: no instruction wrote the byte 32")]
 )
 def test_an_item_that_no_kernel_wrote_is_refused(tensor: str, offset: int, said: str) -> None:
     run = asim.launch(copied, 1, np.zeros(8, np.float32), asim.empty(16, "float32"))

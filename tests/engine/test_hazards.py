@@ -17,14 +17,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, program, task_of, watched_run
-from tests.support.engine.overlaps import (
-    SIZES,
-    Action,
-    actions,
-    brute_force,
-    said,
-    vector_writer,
-)
+from tests.support.engine.overlaps import SIZES, Action, actions, brute_force, said, vector_writer
 from tests.support.engine.random_programs import RandomChip, variants
 from tests.support.sampling import sampled
 

@@ -108,14 +108,7 @@ moves_strategy = st.lists(
     st.tuples(st.sampled_from([1.0, 1.5, 2.25]), st.sampled_from([1.0, 1.6, 0.5])),
 )  # fmt: skip
 def test_against_exact_fractions(
-    drawn: list[Any],
-    read: int,
-    write: int,
-    hbm: int,
-    capacity: int,
-    latency: int,
-    refetch: bool,
-    ratios: tuple[float, float],
+    drawn: list[Any], read: int, write: int, hbm: int, capacity: int, latency: int, refetch: bool, ratios: tuple[float, float]
 ) -> None:
     chip = memory(read, write, hbm, latency, refetch, ratios)
     moves = [

@@ -206,9 +206,7 @@ def test_every_block_runs_once_and_is_told_of_in_order(blocks: int) -> None:
     told: list[tuple[int, int]] = []
     built: list[int] = []
     engine = FunctionalEngine(
-        device,
-        progress=lambda _, *done: told.append(done),
-        on_program=lambda _, __, program: built.append(program.block),
+        device, progress=lambda _, *done: told.append(done), on_program=lambda _, __, program: built.append(program.block)
     )
     engine.run([task])
     assert np.array_equal(target[: 32 * blocks], source[: 32 * blocks])

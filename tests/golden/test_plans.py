@@ -51,10 +51,7 @@ def launched(operator: str, problem: dict[str, Any], dtype: str, chip: ChipSpec,
     except AclnnError as error:
         return tuple(wrapped(f"refused: {error}"))
     kernels = ", ".join(f"{task.op_type} {task.block_dim}" for task in tasks)
-    return (
-        *wrapped(kernels),
-        *(line for task in tasks if task.info.get("tiling") for line in wrapped(tiling_of(task))),
-    )
+    return (*wrapped(kernels), *(line for task in tasks if task.info.get("tiling") for line in wrapped(tiling_of(task))))
 
 
 def tiling_of(task: Task) -> str:

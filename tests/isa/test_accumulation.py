@@ -100,12 +100,7 @@ def test_ties_and_what_lies_just_beside_them():
 def test_infinite_nan_overflow_and_zero():
     huge, inf, nan = np.float32(3e38), np.float32(np.inf), np.float32(np.nan)
     cases = [([inf, 1], [1, 1], 0, inf), ([inf, -inf], [1, 1], 0, nan), ([inf], [0], 0, nan), ([nan], [1], 0, nan)]
-    cases += [
-        ([huge, huge], [1, 1], 0, inf),
-        ([-huge], [1], -huge, -inf),
-        ([huge, -huge], [2, 2], 7, 7),
-        ([1], [1], inf, inf),
-    ]
+    cases += [([huge, huge], [1, 1], 0, inf), ([-huge], [1], -huge, -inf), ([huge, -huge], [2, 2], 7, 7), ([1], [1], inf, inf)]
     cases += [([0, 0], [5, 5], 0, 0)]
     for left, right, start, expected in cases:
         a, b = np.float32([left]), np.float32([right])

@@ -24,10 +24,7 @@ def test_float16_is_widened_and_others_stay(dtype: str) -> None:
 
 def test_the_way_takes_the_bytes_that_leave_l1() -> None:
     """Cube page: 32 bytes a cycle, 20 cycles until it is through."""
-    assert [LoadBias(64, dtype).cost(CHIP) for dtype in ("float16", "float32")] == [
-        Cost(0, 0, 4, 20),
-        Cost(0, 0, 8, 20),
-    ]
+    assert [LoadBias(64, dtype).cost(CHIP) for dtype in ("float16", "float32")] == [Cost(0, 0, 4, 20), Cost(0, 0, 8, 20)]
 
 
 def test_what_no_word_says_is_refused() -> None:

@@ -341,12 +341,7 @@ def test_fixpipe_rates_on_paper() -> None:
     port = CHIP.path("L0C", "GM").bytes_per_cycle
     rates = [
         Fixpipe(16, 16, 16, dtype, c0, 512, atomic).gm_access(CHIP)
-        for dtype, c0, atomic in (
-            ("float16", 16, False),
-            ("float32", 16, False),
-            ("float32", 8, False),
-            ("float32", 8, True),
-        )
+        for dtype, c0, atomic in (("float16", 16, False), ("float32", 16, False), ("float32", 8, False), ("float32", 8, True))
     ]
     split = [CHIP.fixpipe.channel_split_bytes_per_cycle] * 2
     assert [access.rate for access in rates if access] == [min(128, port), min(128, port), *split]

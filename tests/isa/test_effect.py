@@ -102,9 +102,7 @@ def test_numbers_are_added_to_what_is_there(dtype: str) -> None:
     bench.put("UB", 0, more)
     bench.put("L1", 64, held)
     told = moves(
-        loops("src0", "UB", (3, 4), (4 * item, item), item),
-        put=loops("dst", "L1", (3, 4), (4 * item, item), item),
-        adds=dtype,
+        loops("src0", "UB", (3, 4), (4 * item, item), item), put=loops("dst", "L1", (3, 4), (4 * item, item), item), adds=dtype
     )
     effect.put(told, bench.memory, 64, effect.taken(told, bench.memory, {"src0": 0}))
     assert bench.get("L1", 64, dtype, 12).tolist() == (held + more).tolist()

@@ -35,8 +35,7 @@ def test_what_is_left_out_is_refused_by_name(one: NotSimulated) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "method", "of"),
-    [("dav-3510", "mmad", "int4"), ("dav-2201", "mmad", "int8"), ("dav-2201", "l0c_to_ub", "L0C->UB")],
+    ("arch", "method", "of"), [("dav-3510", "mmad", "int4"), ("dav-2201", "mmad", "int8"), ("dav-2201", "l0c_to_ub", "L0C->UB")]
 )
 def test_what_is_simulated_or_not_there_is_not_refused_here(arch: str, method: str, of: str) -> None:
     try:

@@ -129,11 +129,7 @@ def test_relu_alone() -> None:
     [
         ("int8", None, "float32 of L0C to int8 without a scale; float32, float16, bfloat16 is possible"),
         ("float16", Quantisation("int32"), "int32 of L0C to float16 without a scale; int32 is possible"),
-        (
-            "bfloat16",
-            Quantisation("int32", 1.0),
-            "int32 of L0C to bfloat16 with a scale; float16, int8, uint8 is possible",
-        ),
+        ("bfloat16", Quantisation("int32", 1.0), "int32 of L0C to bfloat16 with a scale; float16, int8, uint8 is possible"),
         ("float16", Quantisation("float32", 1.0), "float32 of L0C to float16 with a scale; int8, uint8 is possible"),
     ],
 )
@@ -174,7 +170,4 @@ def test_arithmetic_that_is_no_quantisation_is_refused(method: str) -> None:
 
 def test_the_950_scales_more() -> None:
     with pytest.raises(pytest.fail.Exception):  # nothing is refused
-        refusal(
-            "ascend950pr_9589",
-            lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, "bfloat16", 64, pre=Quantisation("int32", 1.0)),
-        )
+        refusal("ascend950pr_9589", lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, "bfloat16", 64, pre=Quantisation("int32", 1.0)))

@@ -18,14 +18,7 @@ CHIP = load_chip("ascend910b3")
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [
-        ("float32", -1.5),
-        ("float16", 0.1),
-        ("int8", -3),
-        ("uint16", 65535),
-        ("int64", -(1 << 62)),
-        ("uint64", (1 << 64) - 1),
-    ],
+    [("float32", -1.5), ("float16", 0.1), ("int8", -3), ("uint16", 65535), ("int64", -(1 << 62)), ("uint64", (1 << 64) - 1)],
 )
 def test_a_store_writes_one_element(dtype: str, value: float) -> None:
     bench, held = Workbench(), np.dtype(dtype)

@@ -42,8 +42,7 @@ TYPES: dict[str, Any] = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, 
 
 
 @pytest.mark.parametrize(
-    ("source", "target"),
-    [("float32", "float16"), ("float32", "bfloat16"), ("float16", "float32"), ("bfloat16", "float32")],
+    ("source", "target"), [("float32", "float16"), ("float32", "bfloat16"), ("float16", "float32"), ("bfloat16", "float32")]
 )
 def test_cast_to_nearest(source: str, target: str) -> None:
     bench = Workbench()

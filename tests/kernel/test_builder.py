@@ -94,12 +94,7 @@ def test_flags_get_their_numbers_per_pair() -> None:
     k = builder()
     numbers = [
         k.flag(*pair, name).identity
-        for *pair, name in (
-            ("MTE2", "MTE1", "a"),
-            ("MTE1", "MTE2", "b"),
-            ("MTE2", "MTE1", "c"),
-            ("MTE2", "MTE1", "a"),
-        )
+        for *pair, name in (("MTE2", "MTE1", "a"), ("MTE1", "MTE2", "b"), ("MTE2", "MTE1", "c"), ("MTE2", "MTE1", "a"))
     ]
     assert numbers == [0, 0, 1, 0]
 
@@ -227,19 +222,14 @@ def test_an_address_outside_its_buffer() -> None:
     )
     refused(lambda k: k.fill("L1", -32, 64), "dst covers bytes -32 to 32")
     refused(
-        lambda k: k.mmad(0, 65536 - 512, 0, 16, 32, 16, "float16", False),
-        "mmad",
-        "src0 covers bytes 65024 to 66048 of 65536",
+        lambda k: k.mmad(0, 65536 - 512, 0, 16, 32, 16, "float16", False), "mmad", "src0 covers bytes 65024 to 66048 of 65536"
     )
     refused(lambda k: k.load_data_2d("L0A", 0, size - 1024, 2, 2, 2), "src0 covers bytes")
 
 
 def test_the_last_row_of_a_strided_transfer_counts() -> None:
     made(lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, 32), 992, 4, 1024, 2048))
-    refused(
-        lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, 33), 992, 4, 1024, 2048),
-        "src0 covers bytes 33 to 4097 of 4096",
-    )
+    refused(lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, 33), 992, 4, 1024, 2048), "src0 covers bytes 33 to 4097 of 4096")
     refused(lambda k: k.data_copy("GM", "L1", 0, gm_operand(1, 5), 32, 2, 64, 32), "src0 covers bytes 5 to 101 of 100")
 
 

@@ -20,11 +20,7 @@ from ascend_sim.memory.gm import gm_operand
 def product(k: Kernel, a: Any, b: Any, bias: Any, c: Any) -> None:
     """[M, K] x [K, N] + bias, K in two steps, out by the Fixpipe."""
     (m, depth), n = a.shape, b.shape[1]
-    a1, b1, bias1 = (
-        k.allocate("L1", m * depth, "a1"),
-        k.allocate("L1", depth * n, "b1"),
-        k.allocate("L1", n * 4, "bias1"),
-    )
+    a1, b1, bias1 = (k.allocate("L1", m * depth, "a1"), k.allocate("L1", depth * n, "b1"), k.allocate("L1", n * 4, "bias1"))
     a0, b0 = k.allocate("L0A", m * depth, "a0"), k.allocate("L0B", depth * n, "b0")
     c0, start = k.allocate("L0C", m * n * 4, "c0"), k.allocate("BT", n * 4, "start")
     in_l1, ready, done = k.flag("MTE2", "MTE1", "l1"), k.flag("MTE1", "M", "l0"), k.flag("M", "FIX", "l0c")

@@ -118,11 +118,7 @@ def test_queues_go_on_behind_rows_that_were_executed() -> None:
 @asim.kernel_function(core="AIV")
 def early_wait(k, x, y, *, rows=1, both=False):  # type: ignore[no-untyped-def]
     """The store waits for the load, which is issued behind it; with `both` the load waits for the store as well."""
-    row, full, free = (
-        k.local_tensor(64, "float32", "row"),
-        k.flag("MTE2", "MTE3", "full"),
-        k.flag("MTE3", "MTE2", "free"),
-    )
+    row, full, free = (k.local_tensor(64, "float32", "row"), k.flag("MTE2", "MTE3", "full"), k.flag("MTE3", "MTE2", "free"))
     k.wait_flag(full)
     for i in range(rows):
         k.ub_to_gm(y[i], row)

@@ -292,10 +292,7 @@ stamps = st.tuples(
     st.lists(rows_of_copies(), min_size=1, max_size=4),
     st.lists(
         st.tuples(
-            st.integers(0, 3),
-            st.integers(1, 2),
-            st.integers(0, AXES - 1),
-            mostly(st.sampled_from([32, 64, -32]), st.just(16)),
+            st.integers(0, 3), st.integers(1, 2), st.integers(0, AXES - 1), mostly(st.sampled_from([32, 64, -32]), st.just(16))
         ),
         max_size=5,
         unique_by=lambda move: move[:3],

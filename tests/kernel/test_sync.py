@@ -62,7 +62,5 @@ def test_what_is_no_flag_of_the_program(method: str, given: Any) -> None:
 def test_a_cube_core_is_none_of_the_vector_cores_of_a_block() -> None:
     for method in ("cross_core_set", "cross_core_wait"):
         refused(
-            lambda k, method=method: getattr(k, method)(0, 1, "MTE2"),
-            "mode 1 joins the vector cores of a block",
-            "cube core",
+            lambda k, method=method: getattr(k, method)(0, 1, "MTE2"), "mode 1 joins the vector cores of a block", "cube core"
         )

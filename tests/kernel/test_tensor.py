@@ -37,9 +37,7 @@ def pieces(draw: st.DrawFn) -> tuple[tuple[int, ...], str, list[tuple[slice | in
 
 
 @given(pieces())
-def test_a_piece_lies_where_the_view_of_numpy_lies(
-    given: tuple[tuple[int, ...], str, list[tuple[slice | int, ...]]],
-) -> None:
+def test_a_piece_lies_where_the_view_of_numpy_lies(given: tuple[tuple[int, ...], str, list[tuple[slice | int, ...]]]) -> None:
     shape, dtype, indices = given
     whole = np.zeros(shape, dtype)
     view, tensor = whole, Tensor.at(SLOT, "a", shape, dtype)

@@ -17,17 +17,7 @@ from ascend_sim.kernel.inspection import inspect
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.tensor import Tensor
-from tests.support.kernel.traced_kernels import (
-    BODIES,
-    CHIP,
-    SHAPE,
-    WRONG,
-    built,
-    kernel_of,
-    launched,
-    repeated,
-    texts,
-)
+from tests.support.kernel.traced_kernels import BODIES, CHIP, SHAPE, WRONG, built, kernel_of, launched, repeated, texts
 from tests.support.sampling import as_part, part_of_cases, sample
 
 
@@ -298,15 +288,9 @@ def rows_of_kernel(random: Random, names: str, depth: int, inside: bool) -> list
                 lines += ["else:", *[f"    {line}" for line in rows_of_kernel(random, names, depth - 1, inside)]]
         elif kind == 9:
             inner = rows_of_kernel(random, names + "j", 0, True)
-            lines += [
-                f"for j in {random.choice(['RANGE', 'range'])}({one} % 3, 4):",
-                *[f"    {line}" for line in inner],
-            ]
+            lines += [f"for j in {random.choice(['RANGE', 'range'])}({one} % 3, 4):", *[f"    {line}" for line in inner]]
         elif kind == 10:
-            lines += [
-                "with k.ordered('V'):",
-                *[f"    {line}" for line in rows_of_kernel(random, names, depth - 1, inside)],
-            ]
+            lines += ["with k.ordered('V'):", *[f"    {line}" for line in rows_of_kernel(random, names, depth - 1, inside)]]
         elif inside:
             lines += [f"if {one} == {random.randint(5, 40)}: {random.choice(['break', 'continue', 'continue'])}"]
     return lines or ["k.scalar(1)"]

@@ -302,11 +302,7 @@ def test_refused_at_once(write: Callable[[KernelBuilder], object], line: str) ->
 )  # fmt: skip
 def test_addresses_that_are_not_of_a_block_or_not_in_the_buffer(write: Callable[[KernelBuilder, int], object]) -> None:
     size = CHIP.buffers["UB"]
-    for at, line in (
-        (8, "must start at a multiple of 32"),
-        (size - 8 * 32 + 240, f"of {size}"),
-        (-32, "covers bytes -32 to"),
-    ):
+    for at, line in ((8, "must start at a multiple of 32"), (size - 8 * 32 + 240, f"of {size}"), (-32, "covers bytes -32 to")):
         k = VectorBench().k
         with pytest.raises(SimError) as refusal:
             write(k, at)

@@ -95,10 +95,7 @@ def test_random_float32_patterns(patterns, pair, saturate, near_one):
 
 
 @sampled(50, 200)
-@given(
-    st.floats(allow_nan=True, allow_infinity=True),
-    st.sampled_from([pair for pair in MODES if pair[1] != "hybrid"]),
-)
+@given(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([pair for pair in MODES if pair[1] != "hybrid"]))
 def test_any_float64_rounds_once(x, pair):
     assert_agree(np.array([x]), *pair)
 

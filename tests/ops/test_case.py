@@ -21,11 +21,7 @@ CONV = {
     "input": {"shape": [2, 4, 8, 8], "dtype": "float16"},
     "weight": {"shape": [6, 4, 3, 3]},
 }
-TBC = {
-    "operator": "conv_tbc_backward",
-    "input": {"shape": [5, 2, 3], "dtype": "float32"},
-    "weight": {"shape": [3, 3, 4]},
-}
+TBC = {"operator": "conv_tbc_backward", "input": {"shape": [5, 2, 3], "dtype": "float32"}, "weight": {"shape": [3, 3, 4]}}
 
 
 def write(directory, entries):
@@ -299,18 +295,9 @@ def test_the_documents_example_gives_2_98_98():
         ({"operator": ["convolution_backward"]}, "operator: ['convolution_backward'] is unknown"),
         ({"operator": None}, "operator: missing; allowed: convolution_backward, conv_tbc_backward"),
         ({"strides": [1, 1]}, "strides: unknown key; did you mean 'stride'?; allowed: operator, chip, "),
-        (
-            {"data": {"seeds": 1}},
-            "data.seeds: unknown key; did you mean 'seed'?; allowed: distribution, seed, scale, file",
-        ),
-        (
-            {"weight": {"shpe": [1]}},
-            "weight.shpe: unknown key; did you mean 'shape'?; allowed: shape, dtype, requires_grad",
-        ),
-        (
-            {"grad_output": {"dtype": "float64"}},
-            "grad_output.dtype: 'float64' given; allowed: float32, float16, bfloat16",
-        ),
+        ({"data": {"seeds": 1}}, "data.seeds: unknown key; did you mean 'seed'?; allowed: distribution, seed, scale, file"),
+        ({"weight": {"shpe": [1]}}, "weight.shpe: unknown key; did you mean 'shape'?; allowed: shape, dtype, requires_grad"),
+        ({"grad_output": {"dtype": "float64"}}, "grad_output.dtype: 'float64' given; allowed: float32, float16, bfloat16"),
         ({"conformance": "strict"}, "conformance: 'strict' given; allowed: documented, library"),
         ({"data": {"distribution": "gauss"}}, "data.distribution: 'gauss' given; allowed: uniform, normal, relu, "),
         ({"data": {"file": "t.npz", "seed": 1}}, "data: 'file' excludes distribution, seed and scale"),
@@ -340,10 +327,7 @@ def test_the_documents_example_gives_2_98_98():
         ({"input": {"dtype": "float16"}}, "input.shape: missing"),
         ({"input": {"shape": [2, 4, 8, 8]}}, "input.dtype: missing"),
         ({"groups": 2}, "input.shape: 4 channels given; weight.shape[1] x groups is 8 (groups 2)"),
-        (
-            {"groups": 4, "weight": {"shape": [6, 1, 3, 3]}},
-            "groups: 4 given; it must divide weight.shape[0], which is 6",
-        ),
+        ({"groups": 4, "weight": {"shape": [6, 1, 3, 3]}}, "groups: 4 given; it must divide weight.shape[0], which is 6"),
         ({"transposed": True}, "input.shape: 4 channels given; weight.shape[0] is 6 (groups 1)"),
         ({"weight": {"shape": [6, 4, 3]}}, "weight.shape: [6, 4, 3] has 3 axes, input [2, 4, 8, 8] has 4"),
         ({"input": {"shape": [2, 4], "dtype": "float16"}}, "input.shape: [2, 4] has 2 axes; allowed: "),
@@ -356,10 +340,7 @@ def test_the_documents_example_gives_2_98_98():
             {"grad_output": {"shape": [2, 5, 6, 6]}},
             "grad_output.shape: [2, 5, 6, 6] given; the other arguments give [2, 6, 6, 6] (the output channels of weight = 6)",
         ),
-        (
-            {"grad_output": {"shape": [2, 6, 6]}},
-            "grad_output.shape: [2, 6, 6] given; the other arguments give [2, 6, 6, 6]",
-        ),
+        ({"grad_output": {"shape": [2, 6, 6]}}, "grad_output.shape: [2, 6, 6] given; the other arguments give [2, 6, 6, 6]"),
         (
             {"dilation": [1, 4]},
             "weight.shape: a kernel of 3 does not fit in W: floor((8 + 0 + 0 - (4 x (3 - 1) + 1)) / 1) + 1 = 0, must be >= 1",
@@ -375,10 +356,7 @@ def test_errors_name_field_value_and_what_is_allowed(tmp_path, change, message):
     [
         ({"stride": [1]}, "stride: unknown key"),
         ({"self": {"shape": [4, 2, 4]}}, "self.shape: [4, 2, 4] given; the other arguments give [3, 2, 4] (T = floor("),
-        (
-            {"bias": {"shape": [3]}},
-            "bias.shape: [3] given; the other arguments give [4] (the output channels of weight = 4)",
-        ),
+        ({"bias": {"shape": [3]}}, "bias.shape: [3] given; the other arguments give [4] (the output channels of weight = 4)"),
         ({"weight": {"shape": [3, 2, 4]}}, "input.shape: 3 channels given; weight.shape[1] is 2"),
         ({"weight": {"shape": [3, 3]}}, "weight.shape: [3, 3] given; allowed: three axes [K, C_in, C_out]"),
         ({"weight": {"shape": [6, 3, 4]}}, "weight.shape: a kernel of 6 does not fit in T"),
@@ -429,11 +407,5 @@ def test_a_case_prints_as_a_file_that_gives_it_again(tmp_path, name):
 
 def test_entries_with_usual_values_are_not_printed(tmp_path):
     text = str(load(tmp_path, CONV, stride=2, bias=True))
-    lines = [
-        "operator: convolution_backward",
-        "chip: ascend910b3",
-        "input:",
-        "  shape: [2, 4, 8, 8]",
-        "  dtype: float16",
-    ]
+    lines = ["operator: convolution_backward", "chip: ascend910b3", "input:", "  shape: [2, 4, 8, 8]", "  dtype: float16"]
     assert text.splitlines() == [*lines, "weight:", "  shape: [6, 4, 3, 3]", "stride: [2]"]

@@ -67,10 +67,7 @@ def test_a_kernel_function_in_a_plan(chip: str) -> None:
         (task,) = done.tasks
         assert (task.name, task.op_type, task.block_dim) == ("scaled_y", "Scaled", 5)
         assert task.info["shapes"] == {"x": [ROWS, COLUMNS], "y": [ROWS, COLUMNS]}
-        assert task.info["dtypes"] == {"x": "float32", "y": "float32"} and task.info["formats"] == {
-            "x": "ND",
-            "y": "ND",
-        }
+        assert task.info["dtypes"] == {"x": "float32", "y": "float32"} and task.info["formats"] == {"x": "ND", "y": "ND"}
         assert done.outcome.timeline is not None and sum(one.program.tiles for one in done.outcome.timeline.programs) == ROWS
 
 

@@ -145,10 +145,7 @@ def check_values(layer: NetworkLayer, chip: str) -> None:
     wide = [torch.tensor(array.astype(np.float64), requires_grad=True) for array in (x, w)]
     attributes = layer.attributes()
     forward = torch.convolution(
-        *wide,
-        None,
-        *(attributes[n] for n in ("stride", "padding", "dilation", "transposed", "output_padding")),
-        layer.groups,
+        *wide, None, *(attributes[n] for n in ("stride", "padding", "dilation", "transposed", "output_padding")), layer.groups
     )
     forward.backward(torch.tensor(g.astype(np.float64)))
     result = ascend_sim.convolution_backward(

@@ -77,10 +77,7 @@ def test_another_batch_is_another_shape(tmp_path: Path) -> None:
         ("layers: []", r"layers: \[\] given; a network has at least one layer"),
         ("layer: []", "layer: unknown key; did you mean 'layers'"),
         ("layers: [{name: a}]\nlayer: 1", "layer: unknown key; did you mean 'layers'"),
-        (
-            f"layers: [{{name: a, {ONE}}}]\ndefaults: {{strides: 1}}",
-            "defaults: unknown key 'strides'; allowed: input, weight",
-        ),
+        (f"layers: [{{name: a, {ONE}}}]\ndefaults: {{strides: 1}}", "defaults: unknown key 'strides'; allowed: input, weight"),
         ("layers: [{name: a, input: [1, 16, 4, 4]}]", "layer a: weight: missing"),
         ("layers: [{name: a, input: [1, 16, 4, 4], weight: [16, 16, 1, 1]}]", "layer a: input.dtype: missing"),
         (f"layers: [{{name: a, {ONE}, strides: 2}}]", "layer a: strides: unknown key; did you mean 'stride'"),
@@ -90,20 +87,11 @@ def test_another_batch_is_another_shape(tmp_path: Path) -> None:
             "layer a: weight.shape: a kernel of 3 does not fit in H",
         ),
         (f"layers: [{{name: a, {ONE}, padding: [1, 2, 3]}}]", "padding: .* 2 or 4 values"),
-        (
-            f"layers: [{{name: a, {ONE}, groups: 4}}]",
-            "layer a: input.shape: 16 channels given; weight.shape.1. x groups is 64",
-        ),
-        (
-            f"layers: [{{name: a, {ONE}, bias: maybe}}]",
-            "layer a: bias: 'maybe' given; must be true, false, a shape,",
-        ),
+        (f"layers: [{{name: a, {ONE}, groups: 4}}]", "layer a: input.shape: 16 channels given; weight.shape.1. x groups is 64"),
+        (f"layers: [{{name: a, {ONE}, bias: maybe}}]", "layer a: bias: 'maybe' given; must be true, false, a shape,"),
         (f"layers: [{{name: a, {ONE}}}, {{name: a, {ONE}}}]", "'a' is given twice"),
         (f"layers: [{{name: a, kind: conv_tbc, {ONE}}}]", "layer a: input.shape: .* allowed: three axes"),
-        (
-            f"layers: [{{name: a, kind: linear, {ONE}}}]",
-            "layer a: kind: 'linear' given; allowed: conv, conv_tbc",
-        ),
+        (f"layers: [{{name: a, kind: linear, {ONE}}}]", "layer a: kind: 'linear' given; allowed: conv, conv_tbc"),
         ("layers: {", "broken YAML"),
     ],
 )
@@ -180,10 +168,7 @@ def test_an_address_scales_the_batch(direction: str) -> None:
     [
         ("resnet50", "^resnet50: that is a network: run-network resnet50, or a layer of it, resnet50:conv1$"),
         ("conv4_1_3x3", "^conv4_1_3x3: that is a layer of a network; its address is resnet50:conv4_1_3x3$"),
-        (
-            "resnet50:conv2_1_3",
-            r"no layer 'conv2_1_3' in resnet50; did you mean resnet50:conv2_1_3x3\?; allowed are names and",
-        ),
+        ("resnet50:conv2_1_3", r"no layer 'conv2_1_3' in resnet50; did you mean resnet50:conv2_1_3x3\?; allowed are names and"),
         ("resnet50:conv2_1_4x4", r"did you mean resnet50:conv2_1_3x3, "),
         ("convnext_tiny:stage9", r"did you mean convnext_tiny:stage\d_1\w*, convnext_tiny:stage\d_1\w*, convnext_tiny:stage"),
         ("resnet50:54", "no layer '54' in resnet50; allowed are names and numbers from 1 to 53: conv1, "),

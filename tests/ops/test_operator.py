@@ -118,12 +118,7 @@ class Narrow(Operator[Arguments, AcceptedCall]):
         return list(RULES)
 
     def arguments(
-        self,
-        tensors: Mapping[str, TensorArg | None],
-        attributes: Mapping[str, Any],
-        *,
-        cube_math_type: int,
-        conformance: str,
+        self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
     ) -> Arguments:
         wide = tensors["wide"]
         assert wide is not None
@@ -299,13 +294,7 @@ def test_the_register_itself(narrow: Narrow) -> None:
     assert list(own) == ["narrow"] and own["narrow"] is narrow and "narrow" in own and len(own) == 1
 
 
-FACES = (
-    "ascend_sim/__init__.py",
-    "ascend_sim/api.py",
-    "ascend_sim/acl/operators.py",
-    "ascend_sim/acl/c",
-    "ascend_sim/torch",
-)
+FACES = ("ascend_sim/__init__.py", "ascend_sim/api.py", "ascend_sim/acl/operators.py", "ascend_sim/acl/c", "ascend_sim/torch")
 """Where operators have names: public functions, the C interface, PyTorch's calls."""
 
 OWN_ROOMS = ("ops/operators/", *FACES)

@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ascend_sim
-from tests.support.ops.conv_problems import (
-    DTYPES,
-    NAMES,
-    CallAttributes,
-    Mask,
-    laid_out,
-    operands,
-    problems,
-)
+from tests.support.ops.conv_problems import DTYPES, NAMES, CallAttributes, Mask, laid_out, operands, problems
 from tests.support.ops.plans import BIAS, SMALL, TURNED, names, plan_of
 
 pytestmark = pytest.mark.fast

@@ -25,11 +25,7 @@ FORMATS = {
 }
 
 
-@given(
-    dtype=st.sampled_from(list(FORMATS)),
-    shape=st.lists(st.integers(0, 4), max_size=5).map(tuple),
-    seed=st.integers(0, 99),
-)
+@given(dtype=st.sampled_from(list(FORMATS)), shape=st.lists(st.integers(0, 4), max_size=5).map(tuple), seed=st.integers(0, 99))
 def test_every_bit_pattern_survives(tmp_path_factory, dtype, shape, seed):
     """NaN payloads and negative zeros included: the arrays are compared as bits."""
     bits, in_memory = FORMATS[dtype]
@@ -114,19 +110,11 @@ NEEDED = {"grad_output": ((2, 3), "float16"), "input": ((2, 3), "float16")}
             "missing input; needed: grad_output, input; there: grad_output",
         ),
         (
-            {
-                "grad_output": np.ones((2, 3), "u2"),
-                "grad_output_dtype": np.array("bf16"),
-                "input": np.ones((2, 3), "f2"),
-            },
+            {"grad_output": np.ones((2, 3), "u2"), "grad_output_dtype": np.array("bf16"), "input": np.ones((2, 3), "f2")},
             "grad_output_dtype: 'bf16' is not a known dtype; allowed: float32, float16, bfloat16, hifloat8, float8_e4m3fn",
         ),
         (
-            {
-                "grad_output": np.ones((2, 3), "u1"),
-                "grad_output_dtype": np.array("bfloat16"),
-                "input": np.ones((2, 3), "f2"),
-            },
+            {"grad_output": np.ones((2, 3), "u1"), "grad_output_dtype": np.array("bfloat16"), "input": np.ones((2, 3), "f2")},
             "grad_output: bfloat16 is stored as uint16, but the array is uint8",
         ),
     ],

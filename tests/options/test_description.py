@@ -11,15 +11,7 @@ import pytest
 
 import ascend_sim
 from ascend_sim.errors import SimError
-from ascend_sim.options.description import (
-    Option,
-    check_choices,
-    filled,
-    names_of,
-    of_case,
-    options_in,
-    with_options,
-)
+from ascend_sim.options.description import Option, check_choices, filled, names_of, of_case, options_in, with_options
 
 pytestmark = pytest.mark.fast
 

@@ -103,11 +103,6 @@ def test_a_face_shows_its_class(name: str) -> None:
 
 def test_a_call_has_every_option_of_a_case_and_of_its_parts() -> None:
     call = names_of(run_options.RunOptions)
-    for smaller in (
-        run_options.CaseOptions,
-        run_options.PlanOptions,
-        run_options.AnyRunOptions,
-        run_options.ExplainOptions,
-    ):
+    for smaller in (run_options.CaseOptions, run_options.PlanOptions, run_options.AnyRunOptions, run_options.ExplainOptions):
         assert names_of(smaller) <= call
     assert names_of(run_options.LaunchOptions) - call == {"expected", "scalar_cycles_per_word"}

@@ -59,11 +59,4 @@ def test_several_columns_name_a_row_as_far_as_there_is_room() -> None:
 
 def test_sizes_as_people_read_them() -> None:
     given = [0, 1023, 1024, 266_240, 68_719_476_736, 24_000_000_000]
-    assert [binary_size(size) for size in given] == [
-        "0 bytes",
-        "1,023 bytes",
-        "1 KiB",
-        "260 KiB",
-        "64 GiB",
-        "22.35 GiB",
-    ]
+    assert [binary_size(size) for size in given] == ["0 bytes", "1,023 bytes", "1 KiB", "260 KiB", "64 GiB", "22.35 GiB"]

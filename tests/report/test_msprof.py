@@ -29,12 +29,7 @@ from tests.support.report.small_kernels import CHIP, cube_task, run_three
 from tests.support.sampling import part_of_cases
 
 HEADS = json.loads((DATA / "msprof_headers.json").read_text(encoding="utf-8"))
-ARCH_OF = {
-    "ascend910b3": "dav-2201",
-    "ascend310p3": "dav-2002",
-    "ascend910a": "dav-2002",
-    "ascend950pr_9589": "dav-3510",
-}
+ARCH_OF = {"ascend910b3": "dav-2201", "ascend310p3": "dav-2002", "ascend910a": "dav-2002", "ascend950pr_9589": "dav-3510"}
 
 Cases = Callable[[str], tuple[Path, list[dict[str, Any]]]]
 
@@ -153,11 +148,7 @@ def test_pipe_times_are_those_of_the_report(three: tuple[Path, Timeline, list[di
         rows = table(place / "PipeUtilization.csv")
         runs = timeline.of(number)
         assert [(int(row["block_id"]), row["sub_block_id"]) for row in rows] == [
-            (
-                run.program.block,
-                "cube0" if run.program.core_kind == "AIC" else f"vector{run.program.sub_block}",
-            )
-            for run in runs
+            (run.program.block, "cube0" if run.program.core_kind == "AIC" else f"vector{run.program.sub_block}") for run in runs
         ]
         for prefix in prefixes[kernel["core_type"]]:
             mine = [run for run in runs if run.program.core_kind == prefix.upper()]
@@ -190,9 +181,7 @@ def test_bytes_and_counts_are_those_of_the_report(three: tuple[Path, Timeline, l
         assert all(row["aiv_vec_fops"] == "" for row in arithmetic)
 
 
-def test_instructions_add_up_to_the_busy_time_of_each_core(
-    three: tuple[Path, Timeline, list[dict[str, Any]]],
-) -> None:
+def test_instructions_add_up_to_the_busy_time_of_each_core(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
     folder, timeline, _ = three
     pipes = {"MTE1": "MTE1", "CUBE": "M", "FIXP": "FIX", "MTE2": "MTE2", "VECTOR": "V", "MTE3": "MTE3"}
     for number, place in enumerate(sorted(folder.glob("OPPROF_*"))):
@@ -222,9 +211,7 @@ def test_l2_rates_follow_from_the_lines(three: tuple[Path, Timeline, list[dict[s
                 assert float(row[f"{side}_total_hit_rate(%)"]) == pytest.approx(rate, abs=1e-5)
 
 
-def test_the_traces_hold_every_instruction_and_pair_the_flags(
-    three: tuple[Path, Timeline, list[dict[str, Any]]],
-) -> None:
+def test_the_traces_hold_every_instruction_and_pair_the_flags(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
     folder, timeline, _ = three
     place = next(folder.glob("OPPROF_1_*"))
     runs = timeline.of(1)
@@ -295,9 +282,7 @@ def test_it_needs_a_folder_and_time(arguments: list[str], tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_l2_columns_count_the_lines_of_every_transfer(
-    three: tuple[Path, Timeline, list[dict[str, Any]]],
-) -> None:
+def test_l2_columns_count_the_lines_of_every_transfer(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
     _, timeline, _ = three
     for run in timeline.programs:
         lines = run.l2_hits + run.l2_misses

@@ -97,10 +97,7 @@ def test_reports_of_other_runs_are_refused(result: Any, tmp_path: Path) -> None:
         (lambda text: "[]", "not a report"),
         (lambda text: "{", "not a report"),
         (lambda text: "[" * 100_000, "not a report"),
-        (
-            lambda text: text.replace('"version": 1', '"version": 99'),
-            "a report of version 99; this ascend-sim reads version 1",
-        ),
+        (lambda text: text.replace('"version": 1', '"version": 99'), "a report of version 99; this ascend-sim reads version 1"),
         (lambda text: text.replace('"version": 1,', ""), "written before reports had version numbers"),
         (lambda text: text.replace('"block_dim"', '"block_dims"', 1), "changed, or of another run"),
         (lambda text: text.replace('"task_us": ', '"task_us": 1', 1), "changed, or of another run"),

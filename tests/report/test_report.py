@@ -19,17 +19,7 @@ KERNEL_KEYS = {
     "op_type", "name", "core_type", "block_dim", "task_us", "core_us", "core_us_max", "start_us", "pipes_us",
     "cube_work_cycles", "counts", "tiling", "tiling_source", "dtypes", "formats",
 }  # fmt: skip
-TIMES = (
-    "task_us",
-    "core_us",
-    "core_us_max",
-    "start_us",
-    "pipes_us",
-    "bottleneck_pipe",
-    "main_stall",
-    "stalls",
-    "roofline",
-)
+TIMES = ("task_us", "core_us", "core_us_max", "start_us", "pipes_us", "bottleneck_pipe", "main_stall", "stalls", "roofline")
 
 
 @pytest.fixture(scope="module")

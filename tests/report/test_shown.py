@@ -74,15 +74,9 @@ def test_a_notebook_shows_what_print_shows_and_json_holds_it(name: str, tmp_path
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "a word for the batch": (
-        lambda: ascend_sim.run_network("resnet18", batch="two"),
-        "batch is 'two'; allowed is a whole",
-    ),
+    "a word for the batch": (lambda: ascend_sim.run_network("resnet18", batch="two"), "batch is 'two'; allowed is a whole"),
     "a list of fields": (lambda: ascend_sim.sweep("by_hand", ["batch"]), "vary: list given; allowed is a mapping"),
-    "a chip that there is not": (
-        lambda: ascend_sim.precision("by_hand", chips="ascend911"),
-        "'ascend911' is not a known",
-    ),
+    "a chip that there is not": (lambda: ascend_sim.precision("by_hand", chips="ascend911"), "'ascend911' is not a known"),
 }
 
 

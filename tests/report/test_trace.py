@@ -111,14 +111,7 @@ def test_every_row_is_one_event_with_its_cycles(run, trace):
             expected[core, NAME_OF[view.pipe]].append(entry)
     shown = {
         (processes[pid], threads[pid, tid]): [
-            (
-                e["args"]["start"],
-                e["args"]["cycles"],
-                e["name"],
-                e["args"]["block"],
-                e["args"]["tile"],
-                e["args"]["row"],
-            )
+            (e["args"]["start"], e["args"]["cycles"], e["name"], e["args"]["block"], e["args"]["tile"], e["args"]["row"])
             for e in events
         ]
         for (pid, tid), events in tracks(trace).items()

@@ -66,10 +66,7 @@ def doubled() -> dict[str, dict[str, Any]]:
         "MTE1": {"paths": ports("MTE1"), "load3d": {"rates": load3d}},
         "MTE2": {"paths": ports("MTE2")},
         "MTE3": {"paths": ports("MTE3")},
-        "FIX": {
-            "paths": ports("FIX"),
-            "fixpipe": {"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split},
-        },
+        "FIX": {"paths": ports("FIX"), "fixpipe": {"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split}},
         "HBM": {"memory": {"hbm_gb_per_s": leaf(2 * memory.hbm_gb_per_s, "GB/s")}},
         "L2": {"memory": {name: leaf(2 * getattr(memory, name), "bytes/cycle") for name in per_aic}},
         "issue": {"scalar": {"issue_cycles": {k: leaf(c // 2, "cycles") for k, c in CHIP.scalar.issue_cycles.items()}}},

@@ -22,12 +22,7 @@ def run():
 def columns(timeline):
     spans = [(one.launch, one.begin, one.finish) for one in timeline.tasks]
     return spans, [
-        [
-            one.task,
-            one.core,
-            one.launch,
-            *(getattr(one, name).tolist() for name in ("start", "end", "retire", "hbm_bytes")),
-        ]
+        [one.task, one.core, one.launch, *(getattr(one, name).tolist() for name in ("start", "end", "retire", "hbm_bytes"))]
         for one in timeline.programs
     ]
 

@@ -72,10 +72,7 @@ def test_an_error_that_cannot_travel_is_told_in_words() -> None:
     ("head", "said"),
     [
         ("", "[2, 1]"),
-        (
-            "import ascend_sim.runtime.workers as w; w.forget_typed_in_main = lambda: None",
-            "a worker process could not begin",
-        ),
+        ("import ascend_sim.runtime.workers as w; w.forget_typed_in_main = lambda: None", "a worker process could not begin"),
     ],
 )
 def test_a_program_that_comes_through_a_pipe(head: str, said: str) -> None:

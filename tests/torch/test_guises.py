@@ -210,9 +210,7 @@ def last(model: Any, data: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "forward",
-    [last, lambda model, data: checkpoint(model, data, use_reentrant=False)],
-    ids=["channels_last", "checkpoint"],
+    "forward", [last, lambda model, data: checkpoint(model, data, use_reentrant=False)], ids=["channels_last", "checkpoint"]
 )
 def test_fifty_steps_follow_torch_in_a_guise(forward: Callable[[Any, Any], Any]) -> None:
     compared = compare_training(training(forward), precisions=["fp32"], steps=50)
@@ -251,10 +249,7 @@ def parallel(sim: Simulation | None, steps: int) -> list[float]:
 def test_fifty_steps_in_two_threads_follow_torch_and_are_repeated_bit_for_bit() -> None:
     own, first, again = (
         parallel(sim, 50)
-        for sim in (
-            None,
-            *(simulate(mode="functional", values="chip", matmul=False, deterministic=True) for _ in range(2)),
-        )
+        for sim in (None, *(simulate(mode="functional", values="chip", matmul=False, deterministic=True) for _ in range(2)))
     )
     furthest = max(abs(loss / exact - 1) for loss, exact in zip(first, own, strict=True))
     print(f"two threads: losses {first[0]:.4f} to {first[-1]:.4f}, at most {furthest:.1e} from torch's")

@@ -226,9 +226,7 @@ def test_products_that_checkpointing_runs_again_are_forward_calls(reentrant: boo
     linear = nn.functional.linear
     with simulate() as sim:
         made = checkpoint(
-            lambda x: linear(linear(x, first).tanh(), second),
-            torch.randn(3, 4).requires_grad_(),
-            use_reentrant=reentrant,
+            lambda x: linear(linear(x, first).tanh(), second), torch.randn(3, 4).requires_grad_(), use_reentrant=reentrant
         )
         made.sum().backward()
     counts = [{call.part: n for call, n in row.calls.items()} for row in sim.rows if row.layer.kind == MATMUL]

@@ -108,10 +108,7 @@ def test_meta_tensors_have_no_values() -> None:
             "step 0: the loss is a tensor of torch.float32 and shape [2]",
         ),
         ("import sys\ndef training():\n    yield 1.0\n    sys.exit(3)\n", "train.py: it ends Python (exit code 3)"),
-        (
-            "n = 0\ndef training():\n    global n\n    n += 1\n    yield from [1.0] * n\n",
-            "yields 1 losses with torch, 2 with",
-        ),
+        ("n = 0\ndef training():\n    global n\n    n += 1\n    yield from [1.0] * n\n", "yields 1 losses with torch, 2 with"),
     ],
 )
 def test_what_is_wrong_in_a_script_is_one_line(

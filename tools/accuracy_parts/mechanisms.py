@@ -40,10 +40,7 @@ def load_mechanisms() -> list[Mechanism]:
 
 def mechanisms() -> str:
     """The section of the page."""
-    lines = [
-        "| mechanism | fitted, on which rows | at | chip | kind | open: mean % | sealed: mean % |",
-        "|" + "---|" * 7,
-    ]
+    lines = ["| mechanism | fitted, on which rows | at | chip | kind | open: mean % | sealed: mean % |", "|" + "---|" * 7]
     for one in load_mechanisms():
         fitted = one.fitted + (f" ({'; '.join(one.rows)})" if one.rows else "")
         head = f"| {one.what} | {fitted} | {' -> '.join(one.at) or '-'} |"

@@ -58,10 +58,7 @@ CHOICES = (
     Choice("910B, V1 dW", "a step's gradOutput is turned by one load", TBE, (DW_910B2,)),
     Choice("910B, V1 dW", "the Fixpipe's counter runs while it waits at a unit flag", "ascend_sim/isa/sync.py", (DW_910B2,)),
     Choice(
-        "910B, dX",
-        "parts of the cores' grid need not divide",
-        "ops/kernels/grad_input/procedures/stand_in.py",
-        (DX_910B2,),
+        "910B, dX", "parts of the cores' grid need not divide", "ops/kernels/grad_input/procedures/stand_in.py", (DX_910B2,)
     ),
     Choice(
         "910B, dX, 32-bit",
@@ -123,10 +120,7 @@ CHOICES = (
         ("calls.csv: chip=ascend950pr_9579, op_type=conv2d, series=depthwise",),
     ),
     Choice(
-        "MatMul",
-        "as few cores as finish in as many rounds",
-        "ops/kernels/matmul/tiling.py",
-        ("matmul.csv: chip=ascend910b3",),
+        "MatMul", "as few cores as finish in as many rounds", "ops/kernels/matmul/tiling.py", ("matmul.csv: chip=ascend910b3",)
     ),
     Choice(
         "products of KernelBench",

@@ -151,10 +151,7 @@ def calls(compared: Sequence[RowComparison]) -> tuple[str, str]:
             plan = "named" if kernel.label("kernels") else "ours"
             of.setdefault((kernel.op_type, one.row.series or "-", kernel.chip, plan), []).append(one)
     kinds = ["| call | series | chip | kernels | n | mean % | median % | bias % | inside |", "|" + "---|" * 9]
-    rows = [
-        "| call | series | chip | case | dtype | measured us | predicted us | error % | kernels, us |",
-        "|" + "---|" * 9,
-    ]
+    rows = ["| call | series | chip | case | dtype | measured us | predicted us | error % | kernels, us |", "|" + "---|" * 9]
     for name, group in sorted(of.items()):
         same = [one for one in group if not one.prediction.skipped]
         errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in same])

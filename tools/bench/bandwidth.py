@@ -138,10 +138,7 @@ def main(spreads: Sequence[float]) -> None:
         print_streams(chip, streams, spread_us)
     print_transfers(chip, [row for row in rows if row.kernel.op_type == "DataCopy"])
     loop = matmul_loop(chip, 200)
-    print(
-        f"matmul step, cycles: M busy {loop.m_busy:.1f} (measured 522.0), MTE1 busy {loop.mte1_busy:.1f} (430), ",
-        end="",
-    )
+    print(f"matmul step, cycles: M busy {loop.m_busy:.1f} (measured 522.0), MTE1 busy {loop.mte1_busy:.1f} (430), ", end="")
     print(f"period {loop.period:.1f}")
 
 

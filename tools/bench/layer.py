@@ -140,10 +140,7 @@ def ratios(repeats: int) -> None:
         middle = [statistics.median(times) for times in taken.values()]
         pairs = (("numpy", "functional"), ("functional", "torch"), ("full", "functional"))
         found = [statistics.median(a / b for a, b in zip(taken[one], taken[other], strict=True)) for one, other in pairs]
-        print(
-            f"| {name} | {' | '.join(f'{s:.3f}' for s in middle)} | {' | '.join(f'{r:.2f}' for r in found)} |",
-            flush=True,
-        )
+        print(f"| {name} | {' | '.join(f'{s:.3f}' for s in middle)} | {' | '.join(f'{r:.2f}' for r in found)} |", flush=True)
 
 
 def spread(times: list[tuple[float, float]]) -> str:

@@ -43,11 +43,7 @@ class BenchLayer:
         """CPU seconds of the call, and its rows where the timeline is kept."""
         batch = 4 if len(self.kernel) == 3 else 32
         first, second = (self.input[0], self.output[0]) if self.transposed else (self.output[0], self.input[0])
-        shapes = (
-            [batch, self.output[0], *self.made()],
-            [batch, *self.input],
-            [first, second // self.groups, *self.kernel],
-        )
+        shapes = ([batch, self.output[0], *self.made()], [batch, *self.input], [first, second // self.groups, *self.kernel])
         tensors = [TensorSpec(shape, "float16") for shape in shapes]
         window: Any = self.stride, self.padding, self.dilation, bool(self.transposed), self.output_padding, self.groups
         begin = time.process_time()

@@ -77,10 +77,7 @@ def products(layer: Any) -> tuple[BenchProduct, BenchProduct]:
     images, cin, *size = layer.input.shape
     cout, _, *taps = layer.weight.shape
     pixels = images * math.prod(size)
-    return (
-        BenchProduct("dX", pixels, cin, cout * math.prod(taps)),
-        BenchProduct("dW", cin * math.prod(taps), cout, pixels),
-    )
+    return (BenchProduct("dX", pixels, cin, cout * math.prod(taps)), BenchProduct("dW", cin * math.prod(taps), cout, pixels))
 
 
 def run(command: list[str], folder: Path) -> float:

@@ -76,10 +76,7 @@ def _head(title: str, base: str, fast: str) -> None:
 
 def engines(repeats: int, _: bool) -> None:
     """Time equal programs on both engines: whole runs, and without their preparation."""
-    print(
-        f"\n| the same programs | {' | alone: '.join(['simpy, s | compiled, s | ratio'] * 2)} |\n{'|---' * 7}|",
-        flush=True,
-    )
+    print(f"\n| the same programs | {' | alone: '.join(['simpy, s | compiled, s | ratio'] * 2)} |\n{'|---' * 7}|", flush=True)
     for name, (make, shared) in CASES.items():
         case = make()
         turns = [[seconds(case, engine, shared) for engine in ENGINES] for _ in range(repeats)]

@@ -69,11 +69,7 @@ class AclWork:
         gradient = self.tensors.get("grad_output", self.tensors.get("self"))
         assert gradient is not None
         channels = gradient.shape[2 if "self" in self.tensors else 1]
-        self.shapes |= {
-            "grad_input": self.shapes["input"],
-            "grad_weight": self.shapes["weight"],
-            "grad_bias": (channels,),
-        }
+        self.shapes |= {"grad_input": self.shapes["input"], "grad_weight": self.shapes["weight"], "grad_bias": (channels,)}
         handles = {}
         for name, shape in self.shapes.items():
             values = self.tensors.get(name, np.full(shape, 77, gradient.dtype))

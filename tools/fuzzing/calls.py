@@ -111,18 +111,7 @@ def _columns(timeline: Timeline) -> list[tuple[str, Any]]:
     ]
     for index, run in enumerate(timeline.programs):
         columns.append((f"core and span of program {index}", (run.core, run.begin, run.finish, run.queue_full)))
-        for name in (
-            "start",
-            "end",
-            "retire",
-            "stall",
-            "cause",
-            "l2_wait",
-            "hbm_wait",
-            "l2_hits",
-            "l2_misses",
-            "hbm_bytes",
-        ):
+        for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes"):
             columns.append((f"{name} of program {index}", getattr(run, name)))
     return columns
 

@@ -275,12 +275,7 @@ class _Draw:
         return replace(sizes, w=(sizes.y[1], sizes.x[1], *sizes.w[2:]), link=link)
 
     def tbc(self, dtype: str, data: str, options: dict[str, str], old: bool) -> DrawnCall:
-        steps, batch, c_in, c_out = (
-            self.number(1, 12),
-            self.number(1, 3),
-            self.one((1, 3, 16, 20)),
-            self.one((1, 5, 16, 20)),
-        )
+        steps, batch, c_in, c_out = (self.number(1, 12), self.number(1, 3), self.one((1, 3, 16, 20)), self.one((1, 5, 16, 20)))
         kernel = self.number(1, min(5, steps))
         pad = self.number(0, kernel // 2)
         shapes = {

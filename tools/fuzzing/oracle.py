@@ -44,11 +44,7 @@ class Link:
         groups, kernel, pixels = self.groups, w.shape[2:], y.shape[2:]
         axes = zip(x.shape[2:], pixels, kernel, self.stride, self.dilation, self.low, strict=True)
         wide = tuple(max(size + p, (o - 1) * s + (k - 1) * d + 1) for size, o, k, s, d, p in axes)
-        inside = (
-            slice(None),
-            slice(None),
-            *(slice(p, p + size) for p, size in zip(self.low, x.shape[2:], strict=True)),
-        )
+        inside = (slice(None), slice(None), *(slice(p, p + size) for p, size in zip(self.low, x.shape[2:], strict=True)))
         padded = np.zeros((*x.shape[:2], *wide), x.dtype)
         padded[inside] = 0 if by == "x" else x
         maps = padded.reshape(len(x), groups, -1, *wide)

@@ -80,10 +80,7 @@ def _not_run(tree: ast.Module) -> set[ast.AST]:
     for node in ast.walk(tree):
         quiet: list[ast.AST | None] = []
         if isinstance(node, ast.FunctionDef):
-            quiet = [
-                node.returns,
-                *(argument.annotation for argument in ast.walk(node.args) if isinstance(argument, ast.arg)),
-            ]
+            quiet = [node.returns, *(argument.annotation for argument in ast.walk(node.args) if isinstance(argument, ast.arg))]
         elif isinstance(node, ast.AnnAssign):
             quiet = [node.annotation]
         elif isinstance(node, ast.Raise | ast.JoinedStr):

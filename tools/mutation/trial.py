@@ -29,18 +29,7 @@ import pytest
 from hypothesis import Phase, settings
 
 OURS = "ascend_sim"
-FOREIGN = (
-    "hypothesis",
-    "numpy",
-    "simpy",
-    "pydantic",
-    "yaml",
-    "typer",
-    "rich.console",
-    "threadpoolctl",
-    "ml_dtypes",
-    "torch",
-)
+FOREIGN = ("hypothesis", "numpy", "simpy", "pydantic", "yaml", "typer", "rich.console", "threadpoolctl", "ml_dtypes", "torch")
 MEMORY = 12 << 30
 """Address space of a trial: a loop that never ends may also never stop to allocate."""
 
@@ -112,16 +101,7 @@ class TreeCopy:
         project = tomllib.loads(self.text("pyproject.toml"))
         (extension,) = project["tool"]["setuptools"]["ext-modules"]
         library.unlink()  # a process that has it mapped keeps the old one
-        command = [
-            "cc",
-            *extension["extra-compile-args"],
-            "-shared",
-            "-fPIC",
-            "-o",
-            str(library),
-            *extension["sources"],
-            "-lm",
-        ]
+        command = ["cc", *extension["extra-compile-args"], "-shared", "-fPIC", "-o", str(library), *extension["sources"], "-lm"]
         built = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
         if built.returncode:
             raise RuntimeError(f"the changed C does not compile: {built.stderr.strip().splitlines()[0]}")

@@ -45,8 +45,7 @@ def main() -> int:
         config.write_text(_config(pages, lessons), encoding="utf-8")
         built = Path(scratch) / "site"
         subprocess.run(
-            [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(config), "-d", str(built)],
-            check=True,
+            [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(config), "-d", str(built)], check=True
         )
         (built / "404.html").unlink()  # what a server would show; its links begin at the server's root
         finding.write_index(built)

@@ -67,10 +67,7 @@ def _cell(text: str) -> str:
 
 def names() -> str:
     """A section for each name: how it is called, and its docstring."""
-    parts = [
-        "# Python\n",
-        "Every name at the top of `ascend_sim`, from the code; `ascend_sim.torch` has a [page](torch.md).\n",
-    ]
+    parts = ["# Python\n", "Every name at the top of `ascend_sim`, from the code; `ascend_sim.torch` has a [page](torch.md).\n"]
     for name in ascend_sim.__all__:
         one = getattr(ascend_sim, name)
         parts.append(f"## {name}\n")

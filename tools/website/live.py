@@ -35,10 +35,7 @@ def write(pages: Path) -> None:
     """Each page, and one that lists them."""
     folder = pages / "live"
     folder.mkdir()
-    parts = [
-        "# Live pages\n",
-        "Written by these commands when the site was built; each is one file that needs no network.\n",
-    ]
+    parts = ["# Live pages\n", "Written by these commands when the site was built; each is one file that needs no network.\n"]
     for name, (command, words) in PAGES.items():
         with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
             done = CliRunner().invoke(app, [*command.split(), "--html", str(folder / f"{name}.html")])

@@ -356,11 +356,7 @@ def events_for_python(
     pointers = np.zeros(len(left), np.uint64)
     instructions = len(events.owner) // 2
     held = np.zeros(instructions, np.uint64)
-    opened, following, begun = (
-        np.full(len(left) + 1, -1),
-        np.empty(instructions, np.int64),
-        np.empty(instructions, np.int64),
-    )
+    opened, following, begun = (np.full(len(left) + 1, -1), np.empty(instructions, np.int64), np.empty(instructions, np.int64))
     struct = _Events(
         *(column.ctypes.data for column in (events.owner, events.row, events.pair, events.starts)),
         None if watched is None else watched.ctypes.data,

@@ -60,8 +60,4 @@ class BlocksOfThree(BlocksOfTwo):
         return VectorBinary("add", item, count, 1, 0, 0, None, tuple(fields[name] for name in self.names))
 
 
-WAYS: dict[str, Way] = {
-    "adjoining": Adjoining(),
-    "blocks_of_two": BlocksOfTwo(),
-    "blocks_of_three": BlocksOfThree(),
-}
+WAYS: dict[str, Way] = {"adjoining": Adjoining(), "blocks_of_two": BlocksOfTwo(), "blocks_of_three": BlocksOfThree()}

@@ -97,10 +97,7 @@ def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
     number = np.arange(rows)
     extent = max(region.extent for region in instruction.reads()) - (rows - 1) * read
     return _read_again(
-        operand,
-        distance,
-        Pieces(number * written, number * written + row),
-        Pieces(number * read, number * read + extent),
+        operand, distance, Pieces(number * written, number * written + row), Pieces(number * read, number * read + extent)
     )
 
 

@@ -387,11 +387,7 @@ def _timeline(explanation: Explanation, owner: int, window: tuple[int, int], fol
         label = labels.setdefault(_label(instruction), len(labels))
         boxes.append([int(pipe[row]), int(run.start[row]), int(run.end[row]), label, int(row in followed)])
     used = {PIPES[entry[0]] for entry in boxes}
-    return {
-        "pipes": [[PIPES.index(name), name] for name in _FLOW if name in used],
-        "labels": list(labels),
-        "boxes": boxes,
-    }
+    return {"pipes": [[PIPES.index(name), name] for name in _FLOW if name in used], "labels": list(labels), "boxes": boxes}
 
 
 def _label(instruction: Any) -> str:

@@ -41,11 +41,7 @@ def explain_page(explanation: Explanation, width: int | None = None) -> str:
     value, reference = explanation.value, explanation.reference
     error = _error(value - reference, reference, explanation.output.dtype)
     head = [f"{element(explanation)} = {_number(value)}   float64 {reference:.12g}: {error}", about(explanation)]
-    sections = [
-        ("", head),
-        ("1. The formula", formula_lines(explanation)),
-        ("2. As a matrix product", gemm_lines(explanation)),
-    ]
+    sections = [("", head), ("1. The formula", formula_lines(explanation)), ("2. As a matrix product", gemm_lines(explanation))]
     inner = None if width is None else width - 2
     parts = explanation.parts
     shown = parts

@@ -120,11 +120,7 @@ def tune(
 
 
 def _search(
-    layer: Layer,
-    kernels: Callable[..., list[CubeKernel]],
-    out: Path,
-    jobs: int,
-    limits: LimitOptions,
+    layer: Layer, kernels: Callable[..., list[CubeKernel]], out: Path, jobs: int, limits: LimitOptions
 ) -> list[SearchOutcome]:
     """Search the cube kernels of a layer's backward pass and return the outcomes.
 

@@ -194,12 +194,7 @@ class _Bench:
     """
 
     def __init__(
-        self,
-        case: Case,
-        base: Mapping[str, Array],
-        options: PrecisionOptions,
-        progress: Progress | None,
-        steps: int,
+        self, case: Case, base: Mapping[str, Array], options: PrecisionOptions, progress: Progress | None, steps: int
     ) -> None:
         self.case = case
         self.base = base

@@ -25,12 +25,7 @@ _MOST_CELLS = 200
 
 
 def render(
-    sweep: Sweep,
-    console: Console,
-    *,
-    top: int | None = None,
-    columns: Sequence[str] | None = None,
-    front: Sequence[Row] = (),
+    sweep: Sweep, console: Console, *, top: int | None = None, columns: Sequence[str] | None = None, front: Sequence[Row] = ()
 ) -> None:
     """Print the rows, shortest time first and refused ones last, only the first `top` if given, then sentences on the best
     point, on tilings, and on an interruption.

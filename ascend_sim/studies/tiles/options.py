@@ -85,8 +85,7 @@ class SearchOptions(ChoiceOptions, CodeOptions, LimitOptions, total=False):
             '"call": the kernel finds the L2 as the kernels before it in the call leave it. Alone: "warm", with its operands '
             'in the L2; "cold", with nothing there.',
             Shell(
-                ("tile",),
-                "call: the L2 as the kernels before it in the call leave it. Alone: warm, with its operands; cold.",
+                ("tile",), "call: the L2 as the kernels before it in the call leave it. Alone: warm, with its operands; cold."
             ),
             choices=L2_OF_KERNEL,
         ),

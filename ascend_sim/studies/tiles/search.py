@@ -82,12 +82,7 @@ def search(
 
 class _Search:
     def __init__(
-        self,
-        kernel: CubeKernel,
-        fixed: Fields,
-        store: Store,
-        limits: LimitOptions,
-        progress: Callable[[State], None] | None,
+        self, kernel: CubeKernel, fixed: Fields, store: Store, limits: LimitOptions, progress: Callable[[State], None] | None
     ) -> None:
         self.begin = time.monotonic()
         self.kernel, self.fixed, self.store, self.progress = kernel, fixed, store, progress

@@ -23,10 +23,7 @@ from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_work
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
-from ascend_sim.ops.kernels.vector.trans_data_filter import (
-    FilterShape,
-    filter_work,
-)
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_work
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardConvolution, TransposedCall
 from ascend_sim.studies.validate.conv_kernel import ConvGradient, ConvKernel

@@ -119,18 +119,7 @@ def _group(chip: str, op_type: str, series: str, rows: Sequence[RowComparison]) 
     return Group(chip, op_type, series, kernels, Errors.of(pairs), rank, Errors.of(cores), pipes, skipped)
 
 
-HEADS = (
-    "chip",
-    "op_type",
-    "rows",
-    "kernels",
-    "mean %",
-    "median %",
-    "bias %",
-    "rank",
-    "core mean %",
-    "pipes: mean % (bias %)",
-)
+HEADS = ("chip", "op_type", "rows", "kernels", "mean %", "median %", "bias %", "rank", "core mean %", "pipes: mean % (bias %)")
 
 
 def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
@@ -322,16 +311,7 @@ def csv_text(compared: Sequence[RowComparison]) -> str:
     pipes = [f"predicted_{pipe}_us" for pipe in PIPES]
     of_calls = ["predicted_kernels", "kernel_error_pct"]
     interval = ["predicted_low_us", "predicted_high_us"]
-    added = [
-        "predicted_us",
-        *interval,
-        "error_pct",
-        "predicted_core_us",
-        *pipes,
-        "predicted_block_dim",
-        *of_calls,
-        "skipped",
-    ]
+    added = ["predicted_us", *interval, "error_pct", "predicted_core_us", *pipes, "predicted_block_dim", *of_calls, "skipped"]
     columns = [*heads, *added]
     rows: list[list[Any]] = [columns]
     for one in compared:

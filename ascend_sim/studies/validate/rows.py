@@ -65,12 +65,7 @@ def _all_shipped(l2: str, facts: Collection[str]) -> list[MeasuredRow]:
 
 
 def read_rows(
-    path: str | Path,
-    l2: str | None = None,
-    chip: str | None = None,
-    facts: Collection[str] = (),
-    *,
-    skip: bool = False,
+    path: str | Path, l2: str | None = None, chip: str | None = None, facts: Collection[str] = (), *, skip: bool = False
 ) -> list[MeasuredRow]:
     """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 

@@ -13,16 +13,7 @@ from functools import partial
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, in_strips, may_fit, of_rows
 from ascend_sim.ops.kernels.cube.capacity import check_load3d
-from ascend_sim.ops.kernels.cube.ladder import (
-    INFERRED,
-    OURS,
-    LadderAnswer,
-    Refusal,
-    Rung,
-    answered,
-    climb,
-    widest_that_fits,
-)
+from ascend_sim.ops.kernels.cube.ladder import INFERRED, OURS, LadderAnswer, Refusal, Rung, answered, climb, widest_that_fits
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 ForwardRung = Rung[TilingInput, ConvForwardTiling]

@@ -207,14 +207,7 @@ class CubePipeline:
         self.drain_rows([DrainPiece(target, 0, m)], m, n, dtype, c0, dst_stride, atomic_add)
 
     def drain_rows(
-        self,
-        pieces: list[DrainPiece],
-        height: int,
-        n: int,
-        dtype: str,
-        c0: int,
-        dst_stride: int,
-        atomic_add: bool = False,
+        self, pieces: list[DrainPiece], height: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
         """Store pieces of the finished tile (`height` rows, `n` columns) to GM in `dtype`: whole rows, each piece from a
         fractal's first row on.
@@ -274,14 +267,7 @@ class CubePipeline:
         self.tiles.release()
 
     def _through_ub(
-        self,
-        staged: BufferQueue,
-        target: int,
-        tile: int,
-        piece: TilePiece,
-        dtype: str,
-        dst_stride: int,
-        atomic_add: str,
+        self, staged: BufferQueue, target: int, tile: int, piece: TilePiece, dtype: str, dst_stride: int, atomic_add: str
     ) -> None:
         """Store the `piece` of the tile at address `tile` of L0C to GM, in parts that fit the UB buffers of `staged`.
 

@@ -193,9 +193,5 @@ def exact_shape(kernel: str) -> Rung[Any, Any]:
     """
     refusal = Refusal("the library has a tiling for exactly this problem, which our kernel cannot run", closed=True)
     return Rung(
-        "exact shape",
-        STATED,
-        lambda q: q.free and has_exact_shape(kernel, q.inp, q.chip),
-        lambda _: refusal,
-        explains=False,
+        "exact shape", STATED, lambda q: q.free and has_exact_shape(kernel, q.inp, q.chip), lambda _: refusal, explains=False
     )

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import (
-    check_block,
-    check_l1,
-    check_load3d,
-    check_load3d_k,
-    check_steps,
-)
+from ascend_sim.ops.kernels.cube.capacity import check_block, check_l1, check_load3d, check_load3d_k, check_steps
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import (
     NO_HK,

@@ -36,12 +36,7 @@ from ascend_sim.ops.kernels.cube.ladder import (
     climb,
     widest_that_fits,
 )
-from ascend_sim.ops.kernels.cube.vendor import (
-    exact_shape,
-    procedure_mark,
-    procedure_of,
-    tuned_tiling,
-)
+from ascend_sim.ops.kernels.cube.vendor import exact_shape, procedure_mark, procedure_of, tuned_tiling
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
     check_grad_input_problem,
@@ -50,15 +45,7 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     grad_input_fits_l1,
 )
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, Variant, variant_of
-from ascend_sim.ops.kernels.grad_input.parts import (
-    NO_HK,
-    NO_HK_WK,
-    SPLIT_HW,
-    SPLIT_NONE,
-    UNCUT,
-    part_input,
-    tiling_input,
-)
+from ascend_sim.ops.kernels.grad_input.parts import NO_HK, NO_HK_WK, SPLIT_HW, SPLIT_NONE, UNCUT, part_input, tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import aligned_base_k, finish, step_candidates, task_count
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, split_mode
 from ascend_sim.ops.kernels.grad_input.procedures.stand_in import roomy_grad_input, sound_grad_input, spread, taller

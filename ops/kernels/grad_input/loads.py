@@ -120,15 +120,7 @@ class OperandLoads:
             self.spread.close()
 
     def gradient(
-        self,
-        part_map: PartMap,
-        task: GradInputTask,
-        plane: int,
-        blocks: Span,
-        exist: int,
-        window: RowWindow,
-        m: int,
-        n: int,
+        self, part_map: PartMap, task: GradInputTask, plane: int, blocks: Span, exist: int, window: RowWindow, m: int, n: int
     ) -> None:
         """Load the rows `window` of gradOutput's channel `blocks` to L1 for a tile of dx from pixel `m` and channel `n`
         on, with zeros between pixels if stride > 1.
@@ -200,14 +192,7 @@ class OperandLoads:
         coupled. With a split kernel or merged groups they come from the vector cores' workspace.
         """
         n, n_count = channels
-        key: tuple[object, ...] = (
-            task,
-            part_map.part.taps,
-            plane,
-            slices,
-            n,
-            None if self.resident else m,
-        )  # for one task
+        key: tuple[object, ...] = (task, part_map.part.taps, plane, slices, n, None if self.resident else m)  # for one task
         if self.keeps_operands or self.tiling.full_load:
             key = (task.group, part_map.part.taps, plane, slices, n)
         address = self.b1.begin(key)

@@ -28,13 +28,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, va
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, split_products, tiling_input
 from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileChannels, TileRows
-from ascend_sim.ops.kernels.grad_input.tiles import (
-    DataTile,
-    contributing_planes,
-    grad_input_tiles,
-    held_pixels,
-    runs,
-)
+from ascend_sim.ops.kernels.grad_input.tiles import DataTile, contributing_planes, grad_input_tiles, held_pixels, runs
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
 from ascend_sim.ops.kernels.vector.merge import WORKSPACE, await_weights, is_merged, merge_program, merged_bytes
 from ascend_sim.ops.layouts import x_map
@@ -51,12 +45,7 @@ OLDER = "Conv2DBackpropInput"
 
 
 def grad_input_task(
-    call: CubeCall,
-    tiling: GradInputTiling,
-    tensors: list[Allocation],
-    name: str,
-    op_type: str,
-    block_dim: int | None = None,
+    call: CubeCall, tiling: GradInputTiling, tensors: list[Allocation], name: str, op_type: str, block_dim: int | None = None
 ) -> Task:
     """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype
     (HF32: fp32).
@@ -183,14 +172,7 @@ class HeldFilters(NamedTuple):
 class _DataBuilder:
     """Builder of one block's cube program of grad_input: each tile's loads, products and store, in order."""
 
-    def __init__(
-        self,
-        call: CubeCall,
-        tiling: GradInputTiling,
-        k: KernelBuilder,
-        rows: TileRows,
-        form: KernelForm,
-    ) -> None:
+    def __init__(self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, rows: TileRows, form: KernelForm) -> None:
         self.call, self.tiling, self.k, self.rows, self.form = call, tiling, k, rows, form
         self.slot = Slot(k, tiling, call.inp) if form.turned else None
         inp = self.inp = call.inp
@@ -268,12 +250,7 @@ class _DataBuilder:
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
 
     def sum(
-        self,
-        part_map: PartMap,
-        tile: DataTile,
-        channels: TileChannels,
-        windows: Sequence[RowWindow | None],
-        blocks: range,
+        self, part_map: PartMap, tile: DataTile, channels: TileChannels, windows: Sequence[RowWindow | None], blocks: range
     ) -> None:
         """Append the sum of one tile over kernel pieces, kernel planes and channel `blocks`; zeros if nothing contributes."""
         self.pipeline.begin_sum()

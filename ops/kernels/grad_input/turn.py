@@ -97,11 +97,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         for start, pixel, pixels in runs(parts[task.part], p.w_in, tile.m, tile.m_count):
             target = gm_operand(GRAD_INPUT, dx.offset(ChannelPlace(batch, channel, task.depth), pixel))
             k.copy_rows(
-                "UB->GM",
-                target,
-                turned + start * itemsize,
-                pixels * itemsize,
-                CopyLoop(channels, pitch, dx.channel_stride),
+                "UB->GM", target, turned + start * itemsize, pixels * itemsize, CopyLoop(channels, pitch, dx.channel_stride)
             )
         outgoing.release()
     if k.sub_block == 0:

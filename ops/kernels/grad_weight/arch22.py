@@ -19,15 +19,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline, small_product
 from ascend_sim.ops.kernels.cube.tpipe import ClearingPipe, PingPong, TPipePipeline, ping_pong
-from ascend_sim.ops.kernels.grad_weight.cube import (
-    CubeBuilder,
-    Image,
-    Loads,
-    Piece,
-    Plane,
-    SummedTile,
-    filter_tiles,
-)
+from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Loads, Piece, Plane, SummedTile, filter_tiles
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.steps import Runs, Step, TaskWalks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT

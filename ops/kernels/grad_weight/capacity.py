@@ -149,10 +149,5 @@ def check_grad_weight_problem(inp: TilingInput) -> None:
     problem = inp.problem
     check_load3d(
         inp,
-        {
-            "pad up": problem.pad_up,
-            "pad down": problem.pad_down,
-            "pad left": problem.pad_left,
-            "pad right": problem.pad_right,
-        },
+        {"pad up": problem.pad_up, "pad down": problem.pad_down, "pad left": problem.pad_left, "pad right": problem.pad_right},
     )

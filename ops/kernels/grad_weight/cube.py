@@ -183,10 +183,7 @@ class CubeBuilder:
     def held(self, a1: int, b1: int) -> tuple[HeldOperand, HeldOperand]:
         """Return the L1 buffers (of gradOutput A, of the input B), newly allocated, of `a1` and `b1` bytes each."""
         tiling = self.tiling
-        return (
-            HeldOperand(self.k, "A1", tiling.al1_buffers, a1),
-            HeldOperand(self.k, "B1", tiling.bl1_buffers, b1),
-        )
+        return (HeldOperand(self.k, "A1", tiling.al1_buffers, a1), HeldOperand(self.k, "B1", tiling.bl1_buffers, b1))
 
     def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
         """Return the pipeline with buffers of L0A and L0B, and of L0C for tiles of `tile_bytes` bytes."""

@@ -78,8 +78,4 @@ def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]
     """
     split_kd = splits_kd(inp) if split_kd is None else split_kd
     planes = 1 if split_kd else inp.problem.k_d
-    return (
-        inp.cout_padded,
-        ceil_to(inp.problem.h_out * inp.problem.w_out, inp.c0),
-        inp.taps * inp.n1 * inp.n0 * planes,
-    )
+    return (inp.cout_padded, ceil_to(inp.problem.h_out * inp.problem.w_out, inp.c0), inp.taps * inp.n1 * inp.n0 * planes)

@@ -34,13 +34,7 @@ from ascend_sim.ops.kernels.cube.ladder import (
     attempt,
     climb,
 )
-from ascend_sim.ops.kernels.cube.vendor import (
-    exact_shape,
-    procedure_for,
-    procedure_mark,
-    procedure_of,
-    tuned_tiling,
-)
+from ascend_sim.ops.kernels.cube.vendor import exact_shape, procedure_for, procedure_mark, procedure_of, tuned_tiling
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
     check_grad_weight,
@@ -341,12 +335,7 @@ LADDER: tuple[Rung[GradWeightQuestion, GradWeightTiling | OlderKernel], ...] = (
     ),
     exact_shape(KERNEL),
     CLOSED,
-    Rung(
-        "columns of a long row",
-        INFERRED,
-        lambda q: q.may_strip and q.inp.family.coupled and q.inp.problem.one_row,
-        _columns,
-    ),
+    Rung("columns of a long row", INFERRED, lambda q: q.may_strip and q.inp.family.coupled and q.inp.problem.one_row, _columns),
     *ROWS,
     Rung("strips", OURS, lambda q: (not q.whole and not q.taps) or q.may_strip, _strips, explains=False),
     Rung("narrow strips", OURS, lambda q: q.may_strip, partial(_fewest_strips, comfortable=False), explains=False),

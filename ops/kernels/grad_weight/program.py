@@ -54,12 +54,7 @@ def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def grad_weight_task(
-    call: CubeCall,
-    tiling: GradWeightTiling,
-    tensors: list[Allocation],
-    name: str,
-    op_type: str,
-    block_dim: int | None = None,
+    call: CubeCall, tiling: GradWeightTiling, tensors: list[Allocation], name: str, op_type: str, block_dim: int | None = None
 ) -> Task:
     """Return the kernel launch; `tensors` are gradOutput, input, dW (fp32, in the call's layout of weights) and, if it
     has slots, the workspace.

@@ -22,13 +22,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline
-from ascend_sim.ops.kernels.matmul.tiling import (
-    MatMulProblem,
-    MatMulTiling,
-    architecture,
-    matmul_tiles,
-    one_load_for_each_k,
-)
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, MatMulTiling, architecture, matmul_tiles, one_load_for_each_k
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Task
 

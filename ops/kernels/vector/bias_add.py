@@ -32,14 +32,7 @@ from ascend_sim.ops.kernels.vector.common import (
     share,
     vector_cores,
 )
-from ascend_sim.ops.kernels.vector.whole_blocks import (
-    Merge,
-    load_backed_off,
-    load_rows,
-    store_rows,
-    whole,
-    with_whole_end,
-)
+from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_backed_off, load_rows, store_rows, whole, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 DTYPES = ("float16", "bfloat16", "float32")

@@ -15,13 +15,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
-from ascend_sim.ops.kernels.vector.common import (
-    KernelWork,
-    contiguous,
-    known_loop,
-    share,
-    vector_cores,
-)
+from ascend_sim.ops.kernels.vector.common import KernelWork, contiguous, known_loop, share, vector_cores
 from ascend_sim.ops.problem.sizes import ceil_div
 
 _BUFFERS = 2

@@ -12,14 +12,7 @@ from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.vector.common import (
-    KernelWork,
-    contiguous,
-    known_loop,
-    require_positive,
-    share,
-    vector_cores,
-)
+from ascend_sim.ops.kernels.vector.common import KernelWork, contiguous, known_loop, require_positive, share, vector_cores
 from ascend_sim.ops.kernels.vector.whole_blocks import store_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 

@@ -13,14 +13,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
-from ascend_sim.ops.kernels.vector.common import (
-    Loop,
-    call_info,
-    known_loop,
-    require_positive,
-    share,
-    vector_cores,
-)
+from ascend_sim.ops.kernels.vector.common import Loop, call_info, known_loop, require_positive, share, vector_cores
 from ascend_sim.ops.kernels.vector.trans_data import (
     LIST_INSTRUCTIONS,
     ROWS_AT_ONCE,

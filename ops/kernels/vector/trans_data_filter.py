@@ -18,14 +18,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
-from ascend_sim.ops.kernels.vector.common import (
-    Loop,
-    call_info,
-    known_loop,
-    padded,
-    require_positive,
-    vector_cores,
-)
+from ascend_sim.ops.kernels.vector.common import Loop, call_info, known_loop, padded, require_positive, vector_cores
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, BlockTurn, Move, TurnTile, plane_runs, tile_bytes, turn_tiles
 from ascend_sim.ops.kernels.vector.trans_data_lines import GradientLines
 from ascend_sim.ops.kernels.vector.trans_data_units import C0, MovedWeights, WeightUnits
@@ -310,19 +303,7 @@ def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingI
     """
     c_out, c_in, k_d, taps, groups = shape
     problem = ConvProblem(
-        1,
-        c_in * groups,
-        c_out,
-        d_in=1,
-        h_in=1,
-        w_in=1,
-        d_out=1,
-        h_out=1,
-        w_out=1,
-        k_d=k_d,
-        k_h=1,
-        k_w=taps,
-        groups=groups,
+        1, c_in * groups, c_out, d_in=1, h_in=1, w_in=1, d_out=1, h_out=1, w_out=1, k_d=k_d, k_h=1, k_w=taps, groups=groups
     )
     return TilingInput(
         problem, BLOCK_BYTES // layout.c0, vector_cores(chip), {}, chip.memory.l2_bytes, load3d=chip.load3d.limits

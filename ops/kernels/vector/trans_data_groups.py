@@ -26,14 +26,7 @@ from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.vector.common import (
-    SOURCE,
-    TARGET,
-    Loop,
-    call_info,
-    known_loop,
-    vector_cores,
-)
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, Loop, call_info, known_loop, vector_cores
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_units import LINES, deal, list_addresses, steps, used_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ

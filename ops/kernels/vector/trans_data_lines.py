@@ -29,15 +29,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET
 from ascend_sim.ops.kernels.vector.trans_data import plane_runs
-from ascend_sim.ops.kernels.vector.trans_data_units import (
-    C0,
-    LINES,
-    FilterUnits,
-    deal,
-    list_addresses,
-    steps,
-    used_bytes,
-)
+from ascend_sim.ops.kernels.vector.trans_data_units import C0, LINES, FilterUnits, deal, list_addresses, steps, used_bytes
 from ascend_sim.ops.kernels.vector.whole_blocks import store_end, store_rows, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
@@ -105,11 +97,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        units = (
-            ceil_div(self.c_out, self.rows),
-            ceil_div(self.cin1, self.blocks_at_once),
-            ceil_div(self.positions, self.run),
-        )
+        units = (ceil_div(self.c_out, self.rows), ceil_div(self.cin1, self.blocks_at_once), ceil_div(self.positions, self.run))
         # Runs that fill all rounds count no round more where the last is but half a run.
         return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
 

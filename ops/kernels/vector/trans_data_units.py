@@ -292,14 +292,7 @@ class MovedWeights(FilterUnits):
             outgoing.publish()
             place = gm_operand(TARGET, (c1 * padded + first) * BLOCK_BYTES)
             k.data_copy(
-                "UB",
-                "GM",
-                place,
-                outgoing.take(),
-                lines * BLOCK_BYTES,
-                blocks,
-                lines * BLOCK_BYTES,
-                padded * BLOCK_BYTES,
+                "UB", "GM", place, outgoing.take(), lines * BLOCK_BYTES, blocks, lines * BLOCK_BYTES, padded * BLOCK_BYTES
             )
             outgoing.release()
         incoming.close()

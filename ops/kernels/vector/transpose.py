@@ -21,16 +21,7 @@ from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.vector.common import (
-    SOURCE,
-    TARGET,
-    Loop,
-    buffer_queue,
-    known_loop,
-    padded,
-    share,
-    vector_cores,
-)
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, Loop, buffer_queue, known_loop, padded, share, vector_cores
 from ascend_sim.ops.kernels.vector.view_copy import StridedCopy
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_rows, store_rows, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut

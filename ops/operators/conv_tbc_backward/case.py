@@ -63,10 +63,7 @@ class ConvTbcBackwardCase(ConvTbcFields, GradientCase):
             "self": (agreed(self, "self", self.self_.shape, shape, formulas), self.self_.dtype or self.dtype or dtype),
             "input": (input_shape, dtype),
             "weight": (weight_shape, self.weight.dtype or self.dtype or dtype),
-            "bias": (
-                agreed(self, "bias", self.bias.shape, [c_out], formulas[2:]),
-                self.bias.dtype or self.dtype or dtype,
-            ),
+            "bias": (agreed(self, "bias", self.bias.shape, [c_out], formulas[2:]), self.bias.dtype or self.dtype or dtype),
         }
 
     @property

@@ -58,10 +58,7 @@ class TbcFacts(CallFacts):
 
 
 def check_conv_tbc(
-    call: ConvTbcCall,
-    product_spec: ProductSpec,
-    conformance: Conformance = "documented",
-    deterministic: bool = False,
+    call: ConvTbcCall, product_spec: ProductSpec, conformance: Conformance = "documented", deterministic: bool = False
 ) -> CheckResult:
     """Return the result of all checks of one TBC call: its status and every rule's verdict; no values in `call` make it raise.
 
@@ -76,8 +73,7 @@ def pointers(c: TbcFacts) -> Failure | None:
 
 
 @rule(
-    "product.supported",
-    "001 and 002, product tables (ruling 1): the current processor does not support convolution backward",
+    "product.supported", "001 and 002, product tables (ruling 1): the current processor does not support convolution backward"
 )
 def product_supported(c: TbcFacts) -> Failure | None:
     return c.supported()
@@ -88,11 +84,7 @@ def dtype_list(c: TbcFacts) -> Failure | None:
     return first_failure(of_dtype(name, tensor, c.profile.dtypes.of(name)) for name, tensor in c.tensors)
 
 
-@rule(
-    "dtype.equal_inputs",
-    "001 and 002, error 161002: self, input, weight, bias of one dtype (ruling 3)",
-    only="documented",
-)
+@rule("dtype.equal_inputs", "001 and 002, error 161002: self, input, weight, bias of one dtype (ruling 3)", only="documented")
 def equal_input_dtypes(c: TbcFacts) -> Failure | None:
     return first_failure(same_dtype(name, c.tensor(name), "self", c.tensor("self")) for name in ("input", "weight", "bias"))
 
@@ -133,12 +125,7 @@ def negative_dimensions(c: TbcFacts) -> Failure | None:
     return no_negative_dimension(c.tensors)
 
 
-@rule(
-    "empty.refused",
-    "001, A2 and A3: no empty tensors (ruling 7)",
-    only="documented",
-    when=lambda c: c.has("empty_refused"),
-)
+@rule("empty.refused", "001, A2 and A3: no empty tensors (ruling 7)", only="documented", when=lambda c: c.has("empty_refused"))
 def empty_refused(c: TbcFacts) -> Failure | None:
     return first_failure(
         fail(f"{name} has shape {show(tensor.shape)}: empty tensors are not supported on {c.spec.product}")

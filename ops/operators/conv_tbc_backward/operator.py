@@ -47,12 +47,7 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
         return list(RULES)
 
     def arguments(
-        self,
-        tensors: Mapping[str, TensorArg | None],
-        attributes: Mapping[str, Any],
-        *,
-        cube_math_type: int,
-        conformance: str,
+        self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
     ) -> ConvTbcCall:
         grad_output, data, weight, bias = (tensor for name in self.tensors if (tensor := tensors[name]) is not None)
         wanted = attributes["grad_weight_dtype"]

@@ -72,12 +72,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         return list(RULES)
 
     def arguments(
-        self,
-        tensors: Mapping[str, TensorArg | None],
-        attributes: Mapping[str, Any],
-        *,
-        cube_math_type: int,
-        conformance: str,
+        self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
     ) -> ForwardCall:
         source, weight = tensors["input"], tensors["weight"]
         assert source is not None and weight is not None  # only the bias is optional
@@ -168,11 +163,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         return ("input", "weight")
 
     def meets_zeros(
-        self,
-        call: ConvolutionCall,
-        output: str,
-        special: Mapping[str, NDArray[np.bool_]],
-        met: NDArray[np.bool_],
+        self, call: ConvolutionCall, output: str, special: Mapping[str, NDArray[np.bool_]], met: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         return zeros_of_a_map(call, special["weight"], met)
 
@@ -189,14 +180,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         return model.saturate or model.fixpipe_saturates(itemsize_in_memory(call.compute_dtype))
 
     def verdict(
-        self,
-        call: ConvolutionCall,
-        output: str,
-        result: Array,
-        sums: Sums,
-        model: ValueModel,
-        *,
-        inputs: Mapping[str, Array],
+        self, call: ConvolutionCall, output: str, result: Array, sums: Sums, model: ValueModel, *, inputs: Mapping[str, Array]
     ) -> Verdict:
         """Return the verdict on the output; without a bias, or for an empty output, it is that of a plain sum.
 

@@ -73,11 +73,7 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
         return {"grad_input": ("grad_output", "weight"), "grad_weight": ("grad_output", "input")}.get(output, ())
 
     def meets_zeros(
-        self,
-        call: ConvolutionCall,
-        output: str,
-        special: Mapping[str, NDArray[np.bool_]],
-        met: NDArray[np.bool_],
+        self, call: ConvolutionCall, output: str, special: Mapping[str, NDArray[np.bool_]], met: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         if output == "grad_weight":
             return zeros_of_a_weight(call, special)
@@ -133,12 +129,7 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
         return list(RULES)
 
     def arguments(
-        self,
-        tensors: Mapping[str, TensorArg | None],
-        attributes: Mapping[str, Any],
-        *,
-        cube_math_type: int,
-        conformance: str,
+        self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
     ) -> ConvBackwardCall:
         """Return the arguments of the call, with outputs made of the inputs' shapes (gradWeight of 8-bit calls is float32); a
         number for stride, padding and the like counts for each axis, and `bias_sizes` None is [channels of gradOutput].

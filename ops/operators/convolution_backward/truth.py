@@ -37,12 +37,7 @@ def products(call: ConvolutionCall) -> dict[str, int]:
 
 
 def sums(
-    call: ConvolutionCall,
-    gradient: str,
-    operands: Mapping[str, Array],
-    inputs: Mapping[str, Array],
-    *,
-    absolute: bool = False,
+    call: ConvolutionCall, gradient: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *, absolute: bool = False
 ) -> tuple[Array, ...]:
     """Return (sum ab, sum (ab)^2) of one gradient in float64 and, with `absolute`, sum |ab|; for an empty call zeros,
     the bias gradient `bias_when_empty`.

@@ -273,11 +273,7 @@ def test_cmake_without_the_variable_says_so(tmp_path):
     if not shutil.which("cmake") or not shutil.which("g++"):
         pytest.skip("no cmake")
     done = subprocess.run(
-        ["cmake", "-S", DOCS / "c", "-B", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/bin:/bin"},
+        ["cmake", "-S", DOCS / "c", "-B", tmp_path], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"}
     )
     assert done.returncode != 0
     assert "ASCEND_HOME_PATH is not set" in done.stderr

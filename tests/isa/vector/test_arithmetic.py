@@ -16,16 +16,7 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import Memory, ValueModel
-from ascend_sim.isa.vector import (
-    BINARY,
-    UNARY,
-    WITH_SCALAR,
-    Mask,
-    VectorBinary,
-    VectorMulAdd,
-    VectorScalar,
-    VectorUnary,
-)
+from ascend_sim.isa.vector import BINARY, UNARY, WITH_SCALAR, Mask, VectorBinary, VectorMulAdd, VectorScalar, VectorUnary
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics import reference
 from tests.support.isa.workbench import CHIP, Workbench

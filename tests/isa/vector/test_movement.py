@@ -118,8 +118,7 @@ def test_the_formats_and_the_cost_of_a_gather_of_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "line"),
-    [(40, "offset 2 is 40 bytes; src0 has 10 float32 elements of 4 bytes"), (6, "offset 2 is 6 bytes")],
+    ("offset", "line"), [(40, "offset 2 is 40 bytes; src0 has 10 float32 elements of 4 bytes"), (6, "offset 2 is 6 bytes")]
 )
 def test_a_gather_out_of_its_source_is_found_when_it_runs(offset: int, line: str) -> None:
     bench = Workbench()

@@ -241,11 +241,7 @@ def test_stamps_are_looked_at_too_once_for_all_places(stamping: bool) -> None:
 def test_a_check_tells_of_it() -> None:
     @asim.kernel_function(core="AIV")
     def shifted(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
-        a, loaded, done = (
-            k.local_tensor(1024, "float32", "a"),
-            k.flag("MTE2", "V", "loaded"),
-            k.flag("V", "MTE3", "done"),
-        )
+        a, loaded, done = (k.local_tensor(1024, "float32", "a"), k.flag("MTE2", "V", "loaded"), k.flag("V", "MTE3", "done"))
         k.gm_to_ub(a[:1016], x)
         k.set_flag(loaded), k.wait_flag(loaded)
         k.adds(a[8:], a[:1016], 1.0)

@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.vector import (
-    Transpose,
-    TransposeBlocks,
-)
+from ascend_sim.isa.vector import Transpose, TransposeBlocks
 from ascend_sim.isa.vector.rearrangement import Interleave
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled

@@ -43,12 +43,7 @@ def test_rows_of_small_integers(operation: str, dtype: str, rows: int, columns: 
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from(["sum", "max", "min"]),
-    st.sampled_from(["float16", "float32"]),
-    st.integers(1, 200),
-    st.integers(0, 9),
-)
+@given(st.sampled_from(["sum", "max", "min"]), st.sampled_from(["float16", "float32"]), st.integers(1, 200), st.integers(0, 9))
 def test_blocks(operation: str, dtype: str, count: int, seed: int) -> None:
     held = np.dtype(TYPES[dtype])
     block = 32 // held.itemsize
@@ -130,11 +125,7 @@ def test_a_reduction_that_there_is_not(make: Any) -> None:
     [
         ("ascend910b3", ReduceRows(1, 8, 32, "sum", "int32"), "has no reduce_sum of int32; it has float16, float32 ("),
         ("ascend910a", ReduceRows(1, 8, 32, "max"), "has no reduce_max of float32; it has float16 ("),
-        (
-            "ascend950pr_9589",
-            ReduceBlocks("sum", "int32", 8),
-            "has no block_reduce_sum of int32; it has float16, float32 (",
-        ),
+        ("ascend950pr_9589", ReduceBlocks("sum", "int32", 8), "has no block_reduce_sum of int32; it has float16, float32 ("),
     ],
 )
 def test_formats_that_a_chip_lacks(chip: str, instruction: Any, line: str) -> None:

@@ -17,12 +17,7 @@ from ascend_sim.isa.vector import Compare, Select
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
 
-TYPES: dict[str, Any] = {
-    "float16": np.float16,
-    "bfloat16": ml_dtypes.bfloat16,
-    "float32": np.float32,
-    "int32": np.int32,
-}
+TYPES: dict[str, Any] = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "int32": np.int32}
 MODES = {name: getattr(operator, name) for name in ("lt", "gt", "ge", "eq", "ne", "le")}
 
 

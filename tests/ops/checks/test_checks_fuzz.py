@@ -97,12 +97,7 @@ def assert_sound(result):
 
 
 @sampled(100, 400)
-@given(
-    st.one_of(wild_conv, near_valid(), wild_tbc),
-    st.sampled_from(PRODUCTS),
-    st.sampled_from(CONFORMANCES),
-    st.booleans(),
-)
+@given(st.one_of(wild_conv, near_valid(), wild_tbc), st.sampled_from(PRODUCTS), st.sampled_from(CONFORMANCES), st.booleans())
 def test_every_call_ends_in_a_status(call, product, conformance, deterministic):
     assert_sound(check(call, product, conformance, deterministic=deterministic))
 
@@ -119,11 +114,7 @@ def test_an_accepted_call_without_empty_tensors_is_one_convolution(call, product
         and (conformance == "documented" or any(call.output_mask[:2]))
     ):
         p = normalise(call).problem
-        for axis, low, high in (
-            ("d", p.pad_front, p.pad_back),
-            ("h", p.pad_up, p.pad_down),
-            ("w", p.pad_left, p.pad_right),
-        ):
+        for axis, low, high in (("d", p.pad_front, p.pad_back), ("h", p.pad_up, p.pad_down), ("w", p.pad_left, p.pad_right)):
             x, y, kernel, stride, dilation = (
                 getattr(p, f"{name}_{axis}" if name in ("k", "stride", "dilation") else f"{axis}_{name}")
                 for name in ("in", "out", "k", "stride", "dilation")

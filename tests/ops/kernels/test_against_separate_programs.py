@@ -78,10 +78,7 @@ def problems(
         widths = (3, 8, 16, 32, 48, 64, 100, 128, 256, 512)[: 10 if count == 1 else 4]
         channels = [count * int(rng.choice(widths)) for _ in range(2)]
         flat = [pad for pair in pads for pad in pair]
-        yield (
-            ConvProblem(int(rng.integers(1, 33)), *channels, *size, *out, *kernel, *stride, *dilation, *flat, count),
-            rng,
-        )
+        yield (ConvProblem(int(rng.integers(1, 33)), *channels, *size, *out, *kernel, *stride, *dilation, *flat, count), rng)
 
 
 @pytest.mark.slow

@@ -28,10 +28,7 @@ WAITS = {
     # Four loads of A1 per tile, each of several pieces in UB.
     "strided": (CallAttributes(1, 32, 64, (8, 8), stride=(2, 2)), BLOCK),
     # Nothing but its own flags keeps a tile from the next one: operands come past the vector unit.
-    "plain": (
-        CallAttributes(1, 32, 32, (8, 8), (1, 1), pads=(0, 0, 0, 0)),
-        {**BLOCK, "baseK": 16, "stepKa": 2, "stepKb": 2},
-    ),
+    "plain": (CallAttributes(1, 32, 32, (8, 8), (1, 1), pads=(0, 0, 0, 0)), {**BLOCK, "baseK": 16, "stepKa": 2, "stepKb": 2}),
 }
 NEW = ("L0C", "result", "spread", "A1")
 """Queues that coupled chips alone have, or have between other pipes."""

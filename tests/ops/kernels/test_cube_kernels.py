@@ -119,11 +119,7 @@ def test_fewer_blocks_take_longer() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(
     "problem",
-    [
-        LAYER,
-        CallAttributes(1, 16, 16, (9, 9), (5, 5), (2, 2), (2, 2, 2, 2)),
-        CallAttributes(2, 64, 64, (7, 7), groups=4),
-    ],
+    [LAYER, CallAttributes(1, 16, 16, (9, 9), (5, 5), (2, 2), (2, 2, 2, 2)), CallAttributes(2, 64, 64, (7, 7), groups=4)],
     ids=str,
 )
 def test_the_cube_does_every_product(problem: CallAttributes, dtype: str) -> None:
@@ -201,14 +197,7 @@ def test_stream_k_refuses_another_number_of_blocks_than_its_parts_were_cut_for()
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.integers(1, 4),
-    st.integers(1, 3),
-    st.integers(1, 40),
-    st.integers(1, 40),
-    st.integers(1, 3),
-    st.sampled_from([2, 4]),
-)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.sampled_from([2, 4]))
 def test_fractal_z_places_are_distinct_and_dense(groups: int, k_d: int, cin: int, cout: int, taps: int, itemsize: int) -> None:
     problem = ConvProblem(1, cin * groups, cout * groups, k_d, 1, taps, 1, 1, 1, k_d, 1, taps, groups=groups)
     buffers = {"L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}

@@ -254,10 +254,7 @@ CASES = {
     },
 }
 CASES |= {
-    f"grad_weight, {way}": {
-        "A more often": OlderCase(problem, A_OFTEN),
-        "B more often": OlderCase(problem, B_OFTEN),
-    }
+    f"grad_weight, {way}": {"A more often": OlderCase(problem, A_OFTEN), "B more often": OlderCase(problem, B_OFTEN)}
     for way, problem in WAYS.items()
 }
 COVERED = {
@@ -328,10 +325,7 @@ def test_without_a_wait_both_engines_do_the_same(kernel: str) -> None:
     for case in CASES[kernel].values():
         case.of(kernel)
         local, cross = sorted(case.waits), sorted({n for one, _ in case.programs for n in one.table.cross_flag_names()})
-        flags = [
-            *random.sample(local, min(len(local), sample(3, 100))),
-            *random.sample(cross, min(len(cross), sample(1, 100))),
-        ]
+        flags = [*random.sample(local, min(len(local), sample(3, 100))), *random.sample(cross, min(len(cross), sample(1, 100)))]
         for flag in flags:
             part = random.choice(case.parts)
             expected, found = (outcome(engine, case, part, flag) for engine in ("simpy", "compiled"))
@@ -352,8 +346,7 @@ def test_a_covered_wait_and_the_one_that_covers_it_matter(state: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "told"),
-    list(zip(WAYS, ("load3d, stride_h read", "load3d, conv1d", "load2d", "dma"), strict=True)),
+    ("way", "told"), list(zip(WAYS, ("load3d, stride_h read", "load3d, conv1d", "load2d", "dma"), strict=True))
 )
 def test_each_way_is_the_one_that_is_meant(way: str, told: str) -> None:
     _, _, result = CASES[f"grad_weight, {way}"]["A more often"].of("grad_weight").run(slow("nothing"))
@@ -363,10 +356,7 @@ def test_each_way_is_the_one_that_is_meant(way: str, told: str) -> None:
 
 def test_pieces_of_rows_have_no_unit_flag() -> None:
     """Whole rows do (the schedule of the library's kernel: stated), so that pieces need cases of their own."""
-    pieces, rows = (
-        CASES["grad_weight, pieces of rows"]["B more often"],
-        CASES["grad_weight, older kernel"]["B more often"],
-    )
+    pieces, rows = (CASES["grad_weight, pieces of rows"]["B more often"], CASES["grad_weight, older kernel"]["B more often"])
     for case, unit_flag in ((pieces, False), (rows, True)):
         drains = [i for _, found in case.of("grad_weight").programs for i in found if isinstance(i, Fixpipe)]
         assert drains and all(isinstance(i, FixpipeUnitFlag) == unit_flag for i in drains)

@@ -92,8 +92,7 @@ def test_vendor_names_round_trip(inp: TilingInput) -> None:
 
 @pytest.mark.parametrize("itemsize", [2, 4])
 @pytest.mark.parametrize(
-    "problem",
-    [RESNET, conv2d(32, 256, 256, 13, 3, pad=1), conv2d(32, 64, 192, 27, 5, pad=2), conv2d(1, 64, 64, 56, 3, pad=1)],
+    "problem", [RESNET, conv2d(32, 256, 256, 13, 3, pad=1), conv2d(32, 64, 192, 27, 5, pad=2), conv2d(1, 64, 64, 56, 3, pad=1)]
 )
 def test_stand_ins_use_all_cores_evenly(problem: ConvProblem, itemsize: int) -> None:
     inp = on_910b(problem, itemsize)

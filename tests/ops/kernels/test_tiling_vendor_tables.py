@@ -84,15 +84,7 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
     wide = 4 if row["dtype"] == "hf32" else 2
     buffers = {str(name): size for name, size in chip.buffers.items()}
     inp = TilingInput(
-        problem_of(row),
-        wide,
-        row["cores"],
-        buffers,
-        chip.memory.l2_bytes,
-        True,
-        PLANAR,
-        family=PLAIN_SPLIT,
-        load3d=LOAD3D_950,
+        problem_of(row), wide, row["cores"], buffers, chip.memory.l2_bytes, True, PLANAR, family=PLAIN_SPLIT, load3d=LOAD3D_950
     )
     ask = GradInputQuestion if row["kernel"] == "grad_input" else GradWeightQuestion
     tiling = ask(inp, chip=chip, dtype=row["dtype"]).tiling()

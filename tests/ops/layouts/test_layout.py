@@ -124,9 +124,7 @@ def test_pixels_that_lie_apart_are_gathered(layout: Layout, c: int, data: st.Dat
     pitch = rows * columns + 1
     found = x_map(in_layout(problem, layout))
     bench = run(
-        layout,
-        lambda k: found.gather(k, 1, MapPixels(ChannelPlace(0, 0, 0), c, pixels), 64, pitch, "B"),
-        stored(layout, x),
+        layout, lambda k: found.gather(k, 1, MapPixels(ChannelPlace(0, 0, 0), c, pixels), 64, pitch, "B"), stored(layout, x)
     )
     for channel, i, j in np.ndindex(c, rows, columns):
         at = 64 + (channel // C0 * pitch + i * columns + j) * 32 + channel % C0 * ITEM
@@ -136,11 +134,7 @@ def test_pixels_that_lie_apart_are_gathered(layout: Layout, c: int, data: st.Dat
 def test_blocks_of_channels_are_not_gathered() -> None:
     found = x_map(in_layout(ConvProblem(*[1] * 12), BLOCKED))
     with pytest.raises(SimError, match="BlockedMap: no kernel gathers"):
-        run(
-            BLOCKED,
-            lambda k: found.gather(k, 1, MapPixels(ChannelPlace(0, 0, 0), 1, Lattice(0, 1, 1, 1, 1)), 0, 1, "B"),
-            ZERO,
-        )
+        run(BLOCKED, lambda k: found.gather(k, 1, MapPixels(ChannelPlace(0, 0, 0), 1, Lattice(0, 1, 1, 1, 1)), 0, 1, "B"), ZERO)
 
 
 @given(LAYOUTS, st.tuples(*[st.integers(1, 40)] * 2, *[st.integers(1, 3)] * 2), st.data())
@@ -196,14 +190,7 @@ class Places:
         self.found: dict[tuple[int, int], int] = {}
 
     def drain_rows(
-        self,
-        pieces: list[DrainPiece],
-        height: int,
-        n: int,
-        dtype: str,
-        c0: int,
-        dst_stride: int,
-        atomic_add: bool = False,
+        self, pieces: list[DrainPiece], height: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
         for target, first, rows, _, _ in pieces:
             for row, column in np.ndindex(rows, n):

@@ -89,11 +89,7 @@ class EightBitCall:
         else:
             out = tuple((x + 2 * p - d * (k - 1) - 1) // s + 1 for x, k, s, p, d in axes)
         first, second = (self.c_in, self.c_out) if self.transposed else (self.c_out, self.c_in)
-        return [
-            (self.n, self.c_out, *out),
-            (self.n, self.c_in, *self.size),
-            (first, second // self.groups, *self.kernel),
-        ]
+        return [(self.n, self.c_out, *out), (self.n, self.c_in, *self.size), (first, second // self.groups, *self.kernel)]
 
     @property
     def attributes(self) -> tuple[Any, ...]:
@@ -329,18 +325,7 @@ def test_drawn_codes_are_rounded_normals(tmp_path: Path) -> None:
 def test_grad_weight_in_strips_or_tap_by_tap(transposed: bool, cut: dict[str, int]) -> None:
     """Sums of these codes are exact in float32, in any order."""
     call = EightBitCall(
-        "hifloat8",
-        transposed,
-        (False, True, False),
-        2,
-        33,
-        6,
-        (3, 40),
-        (2, 3),
-        (1, 2),
-        (1, 1),
-        (1, 1),
-        deterministic=True,
+        "hifloat8", transposed, (False, True, False), 2, 33, 6, (3, 40), (2, 3), (1, 2), (1, 1), (1, 1), deterministic=True
     )
     codes = call.codes(5)
     for mode in ("full", "functional"):

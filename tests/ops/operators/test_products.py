@@ -38,10 +38,7 @@ from tests.support.sampling import part_of_cases
 COUPLED = ("ascend910a", "ascend310p3")
 OTHERS = (*COUPLED, "ascend950pr_9589")
 QUICK = settings(
-    max_examples=4,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=4, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.too_slow]
 )
 LAYER = CallAttributes(2, 32, 48, (12, 10))
 STRIDED = replace(LAYER, stride=(2, 3))

@@ -93,15 +93,7 @@ def vars_of(problem: ConvProblem) -> dict[str, int]:
     st.integers(0, 4), st.sampled_from((1, 2)), st.data(),
 )  # fmt: skip
 def test_values_of_signals(
-    chip: str,
-    length: int,
-    taps: int,
-    stride: int,
-    dilation: int,
-    transposed: bool,
-    pad: int,
-    groups: int,
-    data: st.DataObject,
+    chip: str, length: int, taps: int, stride: int, dilation: int, transposed: bool, pad: int, groups: int, data: st.DataObject
 ) -> None:
     """Whole numbers, whose sums have no rounding, against torch."""
     pad = min(pad, (taps - 1) * dilation // 2) if transposed else min(pad, taps - 1)

@@ -12,14 +12,7 @@ from ascend_sim.ops.problem.sizes import cut, divisors, floor_sum, is_prime
 
 pytestmark = pytest.mark.fast
 
-PRIMES = (
-    4099,
-    65_537,
-    999_983,
-    1_000_003,
-    2_147_483_647,
-    4_294_967_291,
-)  # the first above what is tried, and large ones
+PRIMES = (4099, 65_537, 999_983, 1_000_003, 2_147_483_647, 4_294_967_291)  # the first above what is tried, and large ones
 
 
 @given(st.integers(1, 3000), st.integers(0, 4000))

@@ -126,11 +126,7 @@ def test_what_is_still_wrong(chip):
     result = run("padded", given, chip)
     verdicts = partial(judge, OPERATORS["convolution_backward"], result.call, load_chip(chip), given)
     assert all(figures["correct"] for figures in verdicts(result.outputs).values())
-    infinite, beside, clean = (
-        (0, 0, 0, 0),
-        (0, 0, 4, 5),
-        (0, 1, 2, 2),
-    )  # in the last row of channel 0 the tap is padding
+    infinite, beside, clean = ((0, 0, 0, 0), (0, 0, 4, 5), (0, 1, 2, 2))  # in the last row of channel 0 the tap is padding
     mistakes = [(clean, np.nan), (clean, np.inf), (clean, 9.0), (beside, np.inf)]
     if chip in SATURATING:  # a NaN on the way becomes 0 and takes along what was added before: any finite value, but finite
         mistakes += [(beside, np.nan), (infinite, np.inf)]

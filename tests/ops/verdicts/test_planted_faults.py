@@ -156,13 +156,7 @@ def test_a_right_machine(chip, mode):
 @pytest.mark.slow
 def test_a_million_products():
     """K = 2^20 on data of one sign: one product lost in dW is found, and the right machine is right."""
-    call = {
-        "shape": (4, 2, 512, 512),
-        "filters": 2,
-        "kernel": 1,
-        "padding": 0,
-        "make": lambda shape: np.full(shape, 1 / 64),
-    }
+    call = {"shape": (4, 2, 512, 512), "filters": 2, "kernel": 1, "padding": 0, "make": lambda shape: np.full(shape, 1 / 64)}
     right = backward(**call)
     assert not wrong(right), right.report.outputs
     with pytest.MonkeyPatch.context() as patch:

@@ -19,10 +19,7 @@ COUPLED = ("ascend910a",)
 @pytest.mark.parametrize("size", [6e4, 300.0])
 def test_a_sum_that_overflows_before_its_bias(chip: str, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """float32 by float16: the sum leaves the cube as 65504 or infinity, and that is what the bias is added to."""
-    x, weight = (
-        np.full((1, 1, 2, 2), size, np.float32),
-        np.array([size, -size, 1.0, 0.0], np.float32).reshape(4, 1, 1, 1),
-    )
+    x, weight = (np.full((1, 1, 2, 2), size, np.float32), np.array([size, -size, 1.0, 0.0], np.float32).reshape(4, 1, 1, 1))
     bias = np.array([1e5, 2.0, np.inf, -3.0], np.float32)
     attributes = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
 

@@ -203,12 +203,7 @@ def test_keys_go_a_step_and_to_the_ends(browser: Any, explanation: Explanation, 
     opened(browser, explanation, tmp_path)
     body, first = browser.find_element("tag name", "body"), text(browser, "count")
     last = first.split(" / ")[1]
-    for key, step in (
-        (Keys.ARROW_RIGHT, "2"),
-        (Keys.END, last),
-        (Keys.ARROW_LEFT, str(int(last) - 1)),
-        (Keys.HOME, "1"),
-    ):
+    for key, step in ((Keys.ARROW_RIGHT, "2"), (Keys.END, last), (Keys.ARROW_LEFT, str(int(last) - 1)), (Keys.HOME, "1")):
         body.send_keys(key)
         assert text(browser, "count") == f"{step} / {last}"
 

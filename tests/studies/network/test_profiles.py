@@ -10,12 +10,7 @@ from ascend_sim.studies.network.run import run_network
 
 def test_a_layer_runs_under_the_profile_that_was_asked_for() -> None:
     """The library narrows a grouped weight gradient before it is turned, where the documents have it turned first."""
-    layer = {
-        "name": "only",
-        "input": {"shape": [1, 16, 6, 6], "dtype": "float16"},
-        "weight": [16, 4, 3, 3],
-        "groups": 4,
-    }
+    layer = {"name": "only", "input": {"shape": [1, 16, 6, 6], "dtype": "float16"}, "weight": [16, 4, 3, 3], "groups": 4}
     network = Network("grouped", (Layer.model_validate(layer),), 1)
     case = cases_of(network.layers[0])["backward"]
     launched = {}

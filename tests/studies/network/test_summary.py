@@ -33,10 +33,7 @@ def test_figures_are_those_of_the_layers(small: Path) -> None:
     assert first["share"] == pytest.approx((totals[0] + totals[2]) / sum(totals), abs=1e-4)
     spent = {"first": 2 * found.layers[0].times["layout"], "wide": found.layers[1].times["layout"]}
     most = max(spent, key=spent.__getitem__)
-    assert (summary["most_layout"]["layer"], summary["most_layout"]["us"]) == (
-        most,
-        pytest.approx(spent[most], abs=1e-3),
-    )
+    assert (summary["most_layout"]["layer"], summary["most_layout"]["us"]) == (most, pytest.approx(spent[most], abs=1e-3))
     layout = next(one for one in summary["parts"] if one["part"] == "layout")
     assert layout["us"] == pytest.approx(sum(layer.times["layout"] for layer in found.layers), abs=1e-3)
     assert [row["layer"] for row in summary["most"]] == [row["layer"] for row in ranked(found)]

@@ -72,10 +72,7 @@ def test_a_refused_point_is_a_row() -> None:
         ({}, "nothing is varied"),
         ({"batch": []}, "--vary batch: no value given"),
         ({"batch": [1, 1]}, "--vary batch: a value is given twice"),
-        (
-            {"batch,size": [1, 2]},
-            "--vary batch,size: 1 given; 2 fields that vary together take 2 values at a time, like [1,2]",
-        ),
+        ({"batch,size": [1, 2]}, "--vary batch,size: 1 given; 2 fields that vary together take 2 values at a time, like [1,2]"),
         ({"batch,size": [[1, 2, 3]]}, "--vary batch,size: [1, 2, 3] given; 2 fields"),
         ({"batch,size": [[1, 4]], "batch": 2}, "--vary batch: given twice"),
         ({"batch,": [[1, 4]]}, "--vary : no such field"),

@@ -59,15 +59,7 @@ def test_a_field_that_is_no_number_is_refused(
     calibrate: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "mine.yaml"
-    arguments = [
-        str(rows_file(tmp_path, 0)),
-        "--chip",
-        "ascend910b2",
-        "--field",
-        "paths.GM->UB.haed",
-        "--out",
-        str(out),
-    ]
+    arguments = [str(rows_file(tmp_path, 0)), "--chip", "ascend910b2", "--field", "paths.GM->UB.haed", "--out", str(out)]
     assert calibrate.main(arguments) == 2
     assert "--field paths.GM->UB.haed: no number of ascend910b2" in capsys.readouterr().err
     assert not out.exists()
@@ -108,10 +100,7 @@ def test_wrong_calls_end_in_one_line(calibrate: ModuleType, tmp_path: Path, caps
         ([rows, "--chip", "ascend910b2", "--out", "none/mine.yaml"], "there is no folder none"),
         ([rows, "--chip", "ascend910b3", "--out", "mine.yaml"], "chip 'ascend910b3' has no measured rows"),
         ([rows, "--chip", "ascend999", "--out", "mine.yaml"], "'ascend999' is not a known chip"),
-        (
-            [rows, "--chip", "ascend910b2", "--out", "mine.yaml", "--field", "launch.hidden_us"],
-            "0.0 in ascend910b2; factors",
-        ),
+        ([rows, "--chip", "ascend910b2", "--out", "mine.yaml", "--field", "launch.hidden_us"], "0.0 in ascend910b2; factors"),
     ):
         assert calibrate.main(arguments) == 2
         said = capsys.readouterr().err

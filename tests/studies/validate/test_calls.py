@@ -78,10 +78,7 @@ def test_the_950_runs_one_kernel_and_nothing_else_is_taken_for_it(tmp_path: Path
     ("kernels", "reason"),
     [
         (f"TransData TransData {TURNED}", "the call ran TransData, TransData, TransData, TransData, MemSet"),
-        (
-            f"{TURNED} Transpose",
-            "the call ran TransData, TransData, MemSet, Conv3DBackpropFilter, TransData, Transpose;",
-        ),
+        (f"{TURNED} Transpose", "the call ran TransData, TransData, MemSet, Conv3DBackpropFilter, TransData, Transpose;"),
         ("TransData MemSet", "0 of them make dW"),
     ],
 )

@@ -74,12 +74,7 @@ def test_the_operator_of_the_row_runs_whatever_aclnn_would_take(tmp_path: Path) 
     [
         (A5, "Conv3DV2", FLAT | {"format_in": "NHWC"}, "format_in 'NHWC': Conv3DV2 here reads NCHW"),
         (A2, "Conv3D", DEEP | {"format_out": "NCDHW"}, "format_out 'NCDHW': Conv3D here writes NDC1HWC0"),
-        (
-            A2,
-            "Conv3DBackpropFilter",
-            DEEP | {"dtype_out": "fp16"},
-            "dtype_out 'fp16': Conv3DBackpropFilter here writes",
-        ),
+        (A2, "Conv3DBackpropFilter", DEEP | {"dtype_out": "fp16"}, "dtype_out 'fp16': Conv3DBackpropFilter here writes"),
         (A2, "Conv3DBackpropFilter", FLAT, "takes 3-D convolutions; this one has no depth"),
         (A2, "Conv3DV2", DEEP, "ascend910b2 has no Conv3DV2 for this problem; it launches TransData"),
         (A5, "Conv3DBackpropInput", DEEP, "Conv3DBackpropInput on ascend950pr_9579: allowed Conv3DBackpropInputV2"),
@@ -167,12 +162,7 @@ def test_a_profile_of_the_910b_in_blocks(tmp_path: Path) -> None:
         ([(MAPS[0], "FLOAT16", "NDHWC"), plain(*MAPS[2])], plain(*MAPS[1]), {}, "a feature map NDHWC"),
         ([plain(*MAPS[0]), (MAPS[2], "FLOAT16", "DHWCN")], plain(*MAPS[1]), {}, "weights DHWCN"),
         ([plain(*MAPS[0]), plain(*MAPS[2])], plain(3, *MAPS[1][1:]), {}, "differ in their batch"),
-        (
-            [plain(2, 32, 13, 9, 10), plain(*MAPS[2])],
-            plain(2, 48, 3, 9, 10),
-            {},
-            "columns stride_d, stride_h and stride_w",
-        ),
+        ([plain(2, 32, 13, 9, 10), plain(*MAPS[2])], plain(2, 48, 3, 9, 10), {}, "columns stride_d, stride_h and stride_w"),
     ],
 )
 def test_what_shapes_leave_open_says_why(
@@ -216,9 +206,6 @@ def test_a_profile_whose_user_knows_the_dilation(tmp_path: Path) -> None:
     image, weight = ((2, 2, 9, 10, 16), "FLOAT16", "NC1HWC0"), ((2 * 9, 2, 16, 16), "FLOAT", "FRACTAL_Z")
     for op_type in ("Conv2DBackpropFilter", "Conv3DBackpropFilter"):
         if op_type == "Conv3DBackpropFilter":
-            image, weight = (
-                ((2, 4, 2, 9, 10, 16), "FLOAT16", "NDC1HWC0"),
-                ((2 * 27, 2, 16, 16), "FLOAT", "FRACTAL_Z_3D"),
-            )
+            image, weight = (((2, 4, 2, 9, 10, 16), "FLOAT16", "NDC1HWC0"), ((2 * 27, 2, 16, 16), "FLOAT", "FRACTAL_Z_3D"))
         kernel = profiled(tmp_path, A2, op_type, [image, LISTS, image], weight, dilation_h="2", dilation_w="2")
         assert (kernel["dilation_h"], kernel["pad_h_total"], kernel["stride_h"]) == (2, 4, 1)

@@ -181,10 +181,7 @@ def test_rows_that_there_are_not_are_refused(text: str, message: str) -> None:
     ("leaf", "message"),
     [
         ('{value: 30, unit: cycles, source: "stated: so", fitted_on: ["a.csv: b=c"]}', "begins with `fitted:`"),
-        (
-            '{value: 30, unit: cycles, source: "a page of the vendor", fitted_on: ["a.csv: b=c"]}',
-            "begins with `fitted:`",
-        ),
+        ('{value: 30, unit: cycles, source: "a page of the vendor", fitted_on: ["a.csv: b=c"]}', "begins with `fitted:`"),
         ('{value: 30, unit: cycles, source: "fitted: so", fitted_on: a.csv}', "must be a list of texts"),
     ],
 )

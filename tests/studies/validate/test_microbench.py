@@ -18,13 +18,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.counts import Counts
 from ascend_sim.studies.validate.launch import MeasuredRow
-from ascend_sim.studies.validate.microbench import (
-    MatrixStream,
-    VectorAdd,
-    measure,
-    single_transfer,
-    transfer_cycles,
-)
+from ascend_sim.studies.validate.microbench import MatrixStream, VectorAdd, measure, single_transfer, transfer_cycles
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
 from ascend_sim.studies.validate.run import simulate
 from tests.support.places import DOCS, TOOLS

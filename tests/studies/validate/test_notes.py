@@ -60,12 +60,7 @@ def pipe(name: str) -> Callable[[RowComparison], float]:
     ],
 )
 def test_figures_of_single_layers(
-    op_type: str,
-    quantity: str,
-    said: str,
-    sizes: dict[str, int],
-    measure: Callable[[RowComparison], float],
-    percent: int,
+    op_type: str, quantity: str, said: str, sizes: dict[str, int], measure: Callable[[RowComparison], float], percent: int
 ) -> None:
     assert said in NOTES[op_type, quantity]
     found = compared(op_type, *sizes.items())

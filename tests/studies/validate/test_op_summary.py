@@ -159,9 +159,7 @@ def test_plain_tensors_give_exact_channels(tmp_path: Path) -> None:
     plain: list[Operand] = [(shape, "DT_BF16", "NCHW") for shape in (image, grad, weight)]
     grouped: list[Operand] = [plain[0], plain[1], ((20, 1, 3, 3), "DT_BF16", "NCHW")]
     rows = read(
-        tmp_path,
-        line("Conv2DBackpropFilterD", plain[:2], plain[2:]),
-        line("Conv2DBackpropFilter", grouped[:2], grouped[2:]),
+        tmp_path, line("Conv2DBackpropFilterD", plain[:2], plain[2:]), line("Conv2DBackpropFilter", grouped[:2], grouped[2:])
     )
     assert rows[0].unlike == "" and rows[0].kernel.op_type == "Conv2DBackpropFilter" and rows[0].kernel.dtype == "bf16"
     assert (rows[0].kernel["Ci"], rows[0].kernel["Co"], rows[0].kernel["stride_h"]) == (3, 20, 2)
@@ -181,11 +179,7 @@ def test_helpers_and_products(tmp_path: Path) -> None:
         line("ReduceSum", [((160,), "FLOAT", "ND")], [((1,), "FLOAT", "ND")], **{"Block Dim": "1"}),
         line("Cast", [((32, 5), "FLOAT", "ND")], [((32, 5), "FLOAT16", "ND")]),
         line("MatMulV2", [((32, 4096), "FLOAT", "ND"), ((100, 4096), "FLOAT", "ND")], [((32, 100), "FLOAT", "ND")]),
-        line(
-            "BatchMatMul",
-            [((3, 8, 16), "DT_BF16", "ND"), ((3, 8, 4), "DT_BF16", "ND")],
-            [((3, 16, 4), "DT_BF16", "ND")],
-        ),
+        line("BatchMatMul", [((3, 8, 16), "DT_BF16", "ND"), ((3, 8, 4), "DT_BF16", "ND")], [((3, 16, 4), "DT_BF16", "ND")]),
         line("BatchMatMul", [((3, 8, 16), "FLOAT16", "ND"), ((16, 4), "FLOAT16", "ND")], [((3, 8, 4), "FLOAT", "ND")]),
     )
     assert [row.unlike for row in rows] == [""] * len(rows)
@@ -253,12 +247,7 @@ def test_times_are_those_of_the_cores_that_worked(tmp_path: Path) -> None:
 
 def test_a_folder_is_searched_and_torch_npus_table_stands_in(tmp_path: Path) -> None:
     cast = line("Cast", [((4,), "FLOAT", "ND")], [((4,), "FLOAT16", "ND")])
-    names = {
-        "OP Type": "Type",
-        "Task Type": "Accelerator Core",
-        "Task Duration(us)": "Duration(us)",
-        "Block Dim": "Block Num",
-    }
+    names = {"OP Type": "Type", "Task Type": "Accelerator Core", "Task Duration(us)": "Duration(us)", "Block Dim": "Block Num"}
     renamed = {names.get(name, name): value for name, value in cast.items()}
     write(tmp_path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", [renamed])
     assert [row.duration_us for row in read_rows(tmp_path, chip=CHIP)] == [10.5]

@@ -63,10 +63,7 @@ def test_other_names_of_operators_and_formats(tmp_path: Path) -> None:
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("old", "new", "message"),
-    [
-        ("64,96,128,0,1", "64,,128,0,1", "line 2: N missing; MatMulV2 needs M, N, K"),
-        ("0,1,4", "0,2,4", "trans_b: '2' given"),
-    ],
+    [("64,96,128,0,1", "64,,128,0,1", "line 2: N missing; MatMulV2 needs M, N, K"), ("0,1,4", "0,2,4", "trans_b: '2' given")],
 )
 def test_wrong_matmul_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "rows.csv"

@@ -83,10 +83,7 @@ def test_twice_the_rate_helps_and_at_most_halves(
 
 
 products = st.tuples(
-    st.sampled_from([16, 100, 512]),
-    st.sampled_from([48, 256]),
-    st.sampled_from([64, 500]),
-    st.sampled_from(["cold", "warm"]),
+    st.sampled_from([16, 100, 512]), st.sampled_from([48, 256]), st.sampled_from([64, 500]), st.sampled_from(["cold", "warm"])
 )
 
 

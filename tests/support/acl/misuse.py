@@ -10,15 +10,7 @@ from ascend_sim import acl
 from ascend_sim.acl.c.prototypes import FUNCTIONS
 from tests.support.acl.acl_calls import AclConvolution, ok, upload
 
-KINDS = (
-    "aclTensor *",
-    "aclIntArray *",
-    "aclBoolArray *",
-    "aclOpExecutor *",
-    "aclrtStream",
-    "aclrtEvent",
-    "aclrtContext",
-)
+KINDS = ("aclTensor *", "aclIntArray *", "aclBoolArray *", "aclOpExecutor *", "aclrtStream", "aclrtEvent", "aclrtContext")
 OF_ANY_KIND = ("destroyed", "foreign")
 LAST = "null"  # as a stream it is the default one, so that such a call may succeed and use its executor up
 
@@ -173,11 +165,7 @@ def python_lines():
     objects = _objects()
     lines = []
     for function, wrong, misuse in cases():
-        bad = {
-            "foreign": object(),
-            "destroyed": objects[f"destroyed_{NAMES[wrong.type.removeprefix('const ')]}"],
-            "null": None,
-        }
+        bad = {"foreign": object(), "destroyed": objects[f"destroyed_{NAMES[wrong.type.removeprefix('const ')]}"], "null": None}
         value = bad[misuse] if misuse in bad else objects[NAMES[misuse]]
         given = [value if p is wrong else objects[spelled(function, p)] for p in function.inputs]
         result = getattr(acl, function.name)(*given)

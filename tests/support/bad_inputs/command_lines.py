@@ -217,10 +217,7 @@ def places() -> Iterator[Bad]:
     yield Bad("a place to write", "a file of the folder's name", "run by_hand --mode timing --out out", {"out": "x"})
     yield Bad("a place to write", "a folder below a file", "run by_hand --mode timing --out file/out", {"file": "x"})
     yield Bad(
-        "a place to write",
-        "somebody else's msprof",
-        "run by_hand --mode timing --msprof --out out",
-        {"out/msprof/a.txt": "x"},
+        "a place to write", "somebody else's msprof", "run by_hand --mode timing --msprof --out out", {"out/msprof/a.txt": "x"}
     )
     yield Bad("a place to write", "a page below a file", "run by_hand --mode timing --html file/page.html", {"file": "x"})
     yield Bad("a name", "that steers a terminal", "run 'a\x1b[31mb\x07.yaml'")

@@ -24,10 +24,7 @@ CASE = {
 }
 TBC = {"operator": "conv_tbc_backward", "input": "{shape: [5, 2, 3], dtype: float32}", "weight": "{shape: [3, 3, 4]}"}
 FORWARD = {**CASE, "operator": "convolution"}
-NETWORK = {
-    "defaults": "{padding: 1, dtype: float16}",
-    "layers": "[{name: a, input: [1, 16, 4, 4], weight: [16, 16, 3, 3]}]",
-}
+NETWORK = {"defaults": "{padding: 1, dtype: float16}", "layers": "[{name: a, input: [1, 16, 4, 4], weight: [16, 16, 3, 3]}]"}
 KERNEL = """
 import numpy as np
 import ascend_sim

@@ -13,11 +13,7 @@ from tests.support.bad_inputs.contents import CASE, FORWARD, NETWORK, TBC, array
 
 def cases() -> Iterator[Bad]:
     """Case files, field by field."""
-    for entries, rows in (
-        (CASE, CASE_FIELDS),
-        (TBC, TBC_FIELDS),
-        (FORWARD, FORWARD_FIELDS),
-    ):
+    for entries, rows in ((CASE, CASE_FIELDS), (TBC, TBC_FIELDS), (FORWARD, FORWARD_FIELDS)):
         for what, changes in rows.items():
             yield Bad("a case file", what, "run case.yaml", {"case.yaml": text_of({**entries, **changes})})
     for what, content in WHOLE_FILES.items():

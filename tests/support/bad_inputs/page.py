@@ -44,13 +44,7 @@ def page(expected: Mapping[str, str]) -> str:
     for bad in ALL:
         if bad.kind != kind:
             kind = bad.kind
-            lines += [
-                "",
-                f"## {kind[0].upper()}{kind[1:]}",
-                "",
-                "| what is wrong | command | it says |",
-                "|---|---|---|",
-            ]
+            lines += ["", f"## {kind[0].upper()}{kind[1:]}", "", "| what is wrong | command | it says |", "|---|---|---|"]
         command = repr(bad.command)[1:-1]
         if len(command) > 60:
             command = f"{command[:56]} ..."

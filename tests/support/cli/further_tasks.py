@@ -33,10 +33,7 @@ FURTHER_TASKS = (
         code=2,
     ),
     UserTask(
-        "teacher",
-        "a number explained in Python",
-        'print(ascend_sim.explain("by_hand", element=[0, 0, 1, 2]))',
-        r"18 products",
+        "teacher", "a number explained in Python", 'print(ascend_sim.explain("by_hand", element=[0, 0, 1, 2]))', r"18 products"
     ),
     UserTask(
         "torch",
@@ -63,13 +60,7 @@ FURTHER_TASKS = (
         'print(ascend_sim.compare_runs(sim["stem"].run(), sim["down"].run()))',
         r"more: --full",
     ),
-    UserTask(
-        "torch",
-        "a misspelled option of it",
-        'simulate(model, chp="ascend910b3")',
-        r"'chp'; did you mean 'chip'",
-        code=2,
-    ),
+    UserTask("torch", "a misspelled option of it", 'simulate(model, chp="ascend910b3")', r"'chp'; did you mean 'chip'", code=2),
     UserTask(
         "torch",
         "HF32 in the whole model",

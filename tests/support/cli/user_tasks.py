@@ -89,10 +89,7 @@ TASKS = (
     UserTask("network", "which layer costs most", "ascend-sim run-network net.yaml --jobs 1", r"\d\d %  2 x .* body "),
     UserTask("network", "what do I try next", "ascend-sim run-network net.yaml --jobs 1", r"next: ascend-sim run net"),
     UserTask(
-        "network",
-        "which layer converts most layouts",
-        "ascend-sim run-network net.yaml --jobs 1",
-        r"most layout: body  2 x, ",
+        "network", "which layer converts most layouts", "ascend-sim run-network net.yaml --jobs 1", r"most layout: body  2 x, "
     ),
     UserTask("network", "which layers are equal", "ascend-sim run-network net.yaml --jobs 1 --full", r"twin .* body"),
     UserTask("network", "open one layer", "ascend-sim run net.yaml:body --mode timing", r"net.yaml:body  ascend910b3 .* us"),
@@ -131,10 +128,7 @@ TASKS = (
         r"hf32: 1\d\.\d bits",
     ),
     UserTask(
-        "torch",
-        "where did the time go",
-        "for part, us in sim.report.totals.items():\n    print(part, us)",
-        r"layout \d+",
+        "torch", "where did the time go", "for part, us in sim.report.totals.items():\n    print(part, us)", r"layout \d+"
     ),
     UserTask(
         "precision",
@@ -143,10 +137,7 @@ TASKS = (
         r"hf32: 12\.7 bits, half the cube cycles",
     ),
     UserTask(
-        "precision",
-        "and with a wide range of values",
-        "ascend-sim precision fp32_keep --inputs wide",
-        r"hf32: 12\.9 bits",
+        "precision", "and with a wide range of values", "ascend-sim precision fp32_keep --inputs wide", r"hf32: 12\.9 bits"
     ),
     UserTask("precision", "what does HiFloat8 keep", "ascend-sim precision hifloat8", r"hif8 .* 4\.6 .* correct"),
     UserTask(
@@ -195,19 +186,11 @@ TASKS = (
         code=2,
     ),
     UserTask(
-        "own kernel",
-        "does it fit in UB",
-        "ascend-sim kernel too_large.py",
-        r"too_large\.py:\d+: .*400000 bytes of UB",
-        code=2,
+        "own kernel", "does it fit in UB", "ascend-sim kernel too_large.py", r"too_large\.py:\d+: .*400000 bytes of UB", code=2
     ),
     UserTask("own kernel", "where does it raise", "ascend-sim kernel raises.py", r"raises\.py:13: .*KeyError", code=2),
     UserTask(
-        "own kernel",
-        "and its check",
-        "ascend-sim check raises.py",
-        r"refused: KeyError: 'factor'\n.*\n.*raises\.py:13",
-        code=2,
+        "own kernel", "and its check", "ascend-sim check raises.py", r"refused: KeyError: 'factor'\n.*\n.*raises\.py:13", code=2
     ),
     UserTask(
         "own kernel",
@@ -246,23 +229,14 @@ TASKS = (
         r"the shortest is .* chip ascend950pr",
     ),
     UserTask(
-        "sweep",
-        "which tilings do not fit",
-        "ascend-sim sweep by_hand --vary grad_input.baseM=16,4096 --jobs 1",
-        r"L0A: baseM",
+        "sweep", "which tilings do not fit", "ascend-sim sweep by_hand --vary grad_input.baseM=16,4096 --jobs 1", r"L0A: baseM"
     ),
     UserTask(
-        "compare",
-        "what does another chip change",
-        "ascend-sim compare ascend910b3 ascend910b4 --case by_hand",
-        r"total us .*%",
+        "compare", "what does another chip change", "ascend-sim compare ascend910b3 ascend910b4 --case by_hand", r"total us .*%"
     ),
     UserTask("compare", "what did my tiling change", "ascend-sim compare before after", r"\* grad_input "),
     UserTask(
-        "compare",
-        "are the values the same",
-        "ascend-sim compare before after",
-        r"grad_input equal bits with A +- +100\.0 %",
+        "compare", "are the values the same", "ascend-sim compare before after", r"grad_input equal bits with A +- +100\.0 %"
     ),
     UserTask(
         "compare",
@@ -274,16 +248,10 @@ TASKS = (
         "compare", "two cases", "ascend-sim compare by_hand document_example_2d", r"\* total us .*%(.*\n)+more: --full \("
     ),
     UserTask(
-        "compare",
-        "in Python",
-        'print(ascend_sim.compare_runs("by_hand", "ascend910b1", case="by_hand"))',
-        r"\* cube MHz .*%",
+        "compare", "in Python", 'print(ascend_sim.compare_runs("by_hand", "ascend910b1", case="by_hand"))', r"\* cube MHz .*%"
     ),
     UserTask(
-        "validate",
-        "how far are my measured rows",
-        "ascend-sim validate --rows rows.csv --jobs 1",
-        r"Conv2DBackpropFilter",
+        "validate", "how far are my measured rows", "ascend-sim validate --rows rows.csv --jobs 1", r"Conv2DBackpropFilter"
     ),
     UserTask(
         "validate",
@@ -293,11 +261,7 @@ TASKS = (
     ),
     UserTask("validate", "helper kernels", "ascend-sim validate --rows helpers.csv --jobs 1", r"TransData"),
     UserTask(
-        "validate",
-        "rows of another chip",
-        "ascend-sim validate --rows rows.csv --chip ascend910b3",
-        r"ascend910b3",
-        code=2,
+        "validate", "rows of another chip", "ascend-sim validate --rows rows.csv --chip ascend910b3", r"ascend910b3", code=2
     ),
     UserTask(
         "validate",
@@ -324,11 +288,7 @@ TASKS = (
     ),
     UserTask("refused", "which status and rule", "ascend-sim run refused.yaml", r"161002: .*cubeMathType", code=2),
     UserTask(
-        "refused",
-        "a status explained",
-        "ascend-sim explain-status refused.yaml",
-        r"status 161002: cubeMathType = 9",
-        code=2,
+        "refused", "a status explained", "ascend-sim explain-status refused.yaml", r"status 161002: cubeMathType = 9", code=2
     ),
     UserTask("refused", "a wrong option", "ascend-sim run by_hand --mod timing", r"--mode", code=2),
     UserTask(
@@ -338,10 +298,7 @@ TASKS = (
         r"a training step: \d+\.\d us",
     ),
     UserTask(
-        "torch",
-        "what each precision leaves to every layer",
-        "print(sim.precision())",
-        r"down: (.*\n)+.*hf32: 1\d\.\d bits",
+        "torch", "what each precision leaves to every layer", "print(sim.precision())", r"down: (.*\n)+.*hf32: 1\d\.\d bits"
     ),
     UserTask(
         "precision",
@@ -411,13 +368,7 @@ TASKS = (
         r"a tie between 1\.0 and 1\.0078125",
     ),
     UserTask("refused", "HiFloat8 on a 910B", "ascend-sim run hifloat8 --chip 910b3", r"8-bit tensors run on a 950", code=2),
-    UserTask(
-        "refused",
-        "a sweep over nothing",
-        "ascend-sim sweep by_hand",
-        r"Missing option '--vary'",
-        code=2,
-    ),
+    UserTask("refused", "a sweep over nothing", "ascend-sim sweep by_hand", r"Missing option '--vary'", code=2),
     UserTask("refused", "a stage that the network has not", "ascend-sim run convnext_tiny:stage9", r"stage4_1", code=2),
     UserTask(
         "validate",

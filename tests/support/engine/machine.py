@@ -64,13 +64,7 @@ def ideal_memory(chip: ChipSpec) -> ChipSpec:
 
 
 def program(
-    chip: ChipSpec,
-    kind: str,
-    write: Writer,
-    sizes: Sequence[int] = (),
-    block: int = 0,
-    sub_block: int = 0,
-    **options: Any,
+    chip: ChipSpec, kind: str, write: Writer, sizes: Sequence[int] = (), block: int = 0, sub_block: int = 0, **options: Any
 ) -> Program:
     """The finished program that `write` puts into a builder."""
     k = KernelBuilder(InstructionTable(chip), block, kind, sizes, sub_block=sub_block, **options)

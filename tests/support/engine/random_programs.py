@@ -71,17 +71,7 @@ def variants() -> st.SearchStrategy[RandomChip]:
     few, short, long = st.tuples(*[st.integers(1, 4)] * 6), st.integers(0, 5), st.integers(0, 60)
     pair = st.tuples(short, short)
     return st.builds(
-        RandomChip,
-        few,
-        few,
-        short,
-        short,
-        short,
-        short,
-        st.tuples(short, short, short),
-        st.tuples(short, long),
-        pair,
-        pair,
+        RandomChip, few, few, short, short, short, short, st.tuples(short, short, short), st.tuples(short, long), pair, pair
     )
 
 

@@ -32,12 +32,7 @@ SIZE = 64 * KIB
 """Bytes of each of the two tensors of a task: one is read, one is written, by all its blocks."""
 _COUPLED = {"910a": "ascend910a", "310p": "ascend310p3"}
 """Families whose cores have cube and vector unit, and a chip of each."""
-_PARTS = {
-    "AIC": [("AIC", 0)],
-    "AIV": [("AIV", 0)],
-    "AI_CORE": [("AI_CORE", 0)],
-    "MIX": [("AIC", 0), ("AIV", 0), ("AIV", 1)],
-}
+_PARTS = {"AIC": [("AIC", 0)], "AIV": [("AIV", 0)], "AI_CORE": [("AI_CORE", 0)], "MIX": [("AIC", 0), ("AIV", 0), ("AIV", 1)]}
 
 
 class RandomRun:
@@ -355,10 +350,7 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
     byte = random.choice([0, 0, 32, 100, 512, random.randrange(2000)]) + random.choice([0, 0, 8192])
     coupled = "L0C->UB" in k.chip.paths
     any_gap = k.core_kind == "AIV" and not coupled
-    rows, gap = (
-        random.choice([1, 1, 2, 5]),
-        random.choice([0, 0, 32, *((100, 600, 3000) if any_gap else (96, 608, 3008))]),
-    )
+    rows, gap = (random.choice([1, 1, 2, 5]), random.choice([0, 0, 32, *((100, 600, 3000) if any_gap else (96, 608, 3008))]))
     row_bytes = 32 * random.choice([1, 2, 16, 17, 40, 100])
     source, target = gm_operand(0, byte), gm_operand(1, byte)
     if pipe == "MTE1":

@@ -104,12 +104,7 @@ def nd2nz(by_bytes: bool) -> tuple[Asker, dict[str, int]]:
         padded = max(v["dst_nz_c0_stride"], v["n_value"] if "dst_nz_c0_stride" not in asked_of(v) else 0)
         k.data_copy_nd2nz(0, 0, v["n_value"], v["d_value"], 2, stride, padded)
 
-    return ask, {
-        "n_value": 2,
-        "d_value": 2,
-        "dst_nz_c0_stride": 2,
-        "loop1_src_stride" if by_bytes else "src_d_value": 4,
-    }
+    return ask, {"n_value": 2, "d_value": 2, "dst_nz_c0_stride": 2, "loop1_src_stride" if by_bytes else "src_d_value": 4}
 
 
 def asked_of(values: Values) -> frozenset[str]:

@@ -15,10 +15,7 @@ ONLY: dict[str, Mask] = {"grad_input": (True, False, False), "grad_weight": (Fal
 
 
 SETTINGS = settings(
-    max_examples=20,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -387,11 +387,7 @@ def random_problem(rng: random.Random) -> dict[str, int]:
     p |= {"c_in": rng.choice((3, 16, 24, 64, 100, 256, 720, 1440, 2048))}
     p |= {"c_out": rng.choice((8, 16, 48, 64, 128, 256, 700, 1024, 4096))}
     p |= {"h_out": rng.randint(1, 70), "w_out": rng.randint(1, 130), "k_h": rng.choice((1, 1, 2, 3, 3, 5, 7))}
-    p |= {
-        "k_w": rng.choice((p["k_h"], p["k_h"], 1, 3)),
-        "d_out": rng.choice((1, 1, 1, 3, 16)),
-        "k_d": rng.choice((1, 1, 1, 3)),
-    }
+    p |= {"k_w": rng.choice((p["k_h"], p["k_h"], 1, 3)), "d_out": rng.choice((1, 1, 1, 3, 16)), "k_d": rng.choice((1, 1, 1, 3))}
     if kind == "groups":
         p["groups"] = rng.choice((2, 3, 4, 8, 16, 32, 64, 96))
         p["c_in"], p["c_out"] = (p["groups"] * rng.choice((1, 1, 2, 3, 4, 8, 12, 16, 20, 32)) for _ in range(2))
@@ -410,11 +406,7 @@ def random_problem(rng: random.Random) -> dict[str, int]:
     elif kind == "wide":
         p |= {"w_out": rng.randint(100, 512), "h_out": rng.randint(1, 300), "k_h": rng.choice((3, 7, 11))}
     elif kind == "strided":
-        p |= {
-            "stride_h": rng.choice((2, 4, 16, 64)),
-            "stride_w": rng.choice((2, 4, 16, 40)),
-            "w_out": rng.randint(1, 400),
-        }
+        p |= {"stride_h": rng.choice((2, 4, 16, 64)), "stride_w": rng.choice((2, 4, 16, 40)), "w_out": rng.randint(1, 400)}
     if kind in ("plain", "wide"):
         p |= {name: rng.choice((0, 1)) for name in ("pad_up", "pad_left")}
         p |= {"dilation_h": rng.choice((1, 1, 2)), "stride_h": rng.choice((1, 1, 2)), "stride_w": rng.choice((1, 1, 2))}

@@ -6,14 +6,7 @@ from typing import Any
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.plan import Plan
-from tests.support.ops.conv_problems import (
-    ALL,
-    BACKWARD,
-    NAMES,
-    CallAttributes,
-    Mask,
-    arguments,
-)
+from tests.support.ops.conv_problems import ALL, BACKWARD, NAMES, CallAttributes, Mask, arguments
 
 SMALL = CallAttributes(2, 32, 16, (6, 6))
 

@@ -50,15 +50,7 @@ def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:
     cin, planes, cout, groups, depths, images, k = parts
     if block:  # more blocks were asked for than the tiling has
         k = range(0)
-    return TbeBlock(
-        groups,
-        planes,
-        images,
-        depths,
-        _elements(cout),
-        _elements(cin),
-        k,
-    )
+    return TbeBlock(groups, planes, images, depths, _elements(cout), _elements(cin), k)
 
 
 def _elements(blocks: range) -> range:

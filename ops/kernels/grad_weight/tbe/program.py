@@ -94,13 +94,7 @@ def tbe_grad_weight_task(
 class _TbeBuilder:
     """Builder of one block's cube program of the older kernel: steps that begin, sum and store its tiles of dW."""
 
-    def __init__(
-        self,
-        call: CubeCall,
-        p: FilterProblem,
-        tiling: CacheTiling,
-        k: KernelBuilder,
-    ) -> None:
+    def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling, k: KernelBuilder) -> None:
         self.call, self.p, self.tiling, self.k = call, p, tiling, k
         self.inp, self.problem = call.inp, call.inp.problem
         self.c0, self.itemsize = call.inp.c0, call.inp.itemsize

@@ -88,11 +88,7 @@ class ConvFacts(CallFacts):
     @property
     def outputs(self) -> list[Named]:
         """Return (name, tensor) for each output that is not null."""
-        named = (
-            ("gradInput", self.call.grad_input),
-            ("gradWeight", self.call.grad_weight),
-            ("gradBias", self.call.grad_bias),
-        )
+        named = (("gradInput", self.call.grad_input), ("gradWeight", self.call.grad_weight), ("gradBias", self.call.grad_bias))
         return [Named(name, tensor) for name, tensor in named if tensor is not None]
 
     @property

@@ -38,10 +38,7 @@ DOCUMENTED_FORMATS = ("NCL", "NCHW", "NCDHW")
 
 
 def check_conv_backward(
-    call: ConvBackwardCall,
-    product_spec: ProductSpec,
-    conformance: Conformance = "documented",
-    deterministic: bool = False,
+    call: ConvBackwardCall, product_spec: ProductSpec, conformance: Conformance = "documented", deterministic: bool = False
 ) -> CheckResult:
     """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it raise.
 
@@ -206,8 +203,7 @@ def attribute_values(c: ConvFacts) -> Failure | None:
 
 
 @rule(
-    "output_padding.values",
-    "000, outputPadding: 0 <= value < stride, 0 unless transposed (ruling 8); library, parameter check",
+    "output_padding.values", "000, outputPadding: 0 <= value < stride, 0 unless transposed (ruling 8); library, parameter check"
 )
 def output_padding_values(c: ConvFacts) -> Failure | None:
     values = c.call.output_padding or ()

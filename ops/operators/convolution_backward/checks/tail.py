@@ -193,6 +193,5 @@ def _grad_bias_dtype(c: ConvFacts) -> Failure | None:
     if c.grad_output.dtype not in EIGHT_BIT:
         return None
     return fail(
-        f"gradOutput has dtype {c.grad_output.dtype}: ReduceSum has no 8-bit kernel for gradBias; {RUNS}",
-        Status.INNER_NULLPTR,
+        f"gradOutput has dtype {c.grad_output.dtype}: ReduceSum has no 8-bit kernel for gradBias; {RUNS}", Status.INNER_NULLPTR
     )

@@ -148,11 +148,7 @@ def filter_as_1x1(call: ConvolutionCall) -> bool:
     That padding, dilation and groups exclude it is inferred.
     """
     p = call.problem
-    rows = (
-        (p.d_in, p.d_out, p.k_d, p.stride_d),
-        (p.h_in, p.h_out, p.k_h, p.stride_h),
-        (p.w_in, p.w_out, p.k_w, p.stride_w),
-    )
+    rows = ((p.d_in, p.d_out, p.k_d, p.stride_d), (p.h_in, p.h_out, p.k_h, p.stride_h), (p.w_in, p.w_out, p.k_w, p.stride_w))
     tiled = all(stride == kernel and size == out * kernel for size, out, kernel, stride in rows)
     return "filter_as_1x1" in call.routes and is_plain(call) and tiled and min(p.k_h, p.k_w) >= LARGE_KERNEL
 

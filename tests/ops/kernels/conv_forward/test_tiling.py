@@ -78,12 +78,7 @@ def test_rows_that_a_tile_needs(size: int, pixels: int, kernel: int, stride: int
 
 @pytest.mark.parametrize(
     ("chip", "dtype"),
-    [
-        ("ascend910b3", "float16"),
-        ("ascend910b3", "float32"),
-        ("ascend910a", "float16"),
-        ("ascend950pr_9579", "bfloat16"),
-    ],
+    [("ascend910b3", "float16"), ("ascend910b3", "float32"), ("ascend910a", "float16"), ("ascend950pr_9579", "bfloat16")],
 )
 def test_patches_are_products(chip: str, dtype: str) -> None:
     """Windows that do not overlap: y is a product of matrices, which numpy knows."""

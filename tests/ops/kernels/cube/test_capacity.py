@@ -7,19 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import (
-    check_block,
-    check_load3d,
-    check_load3d_k,
-    check_steps,
-    fits_l0,
-    l0_bytes,
-)
-from ascend_sim.ops.kernels.grad_input.capacity import (
-    check_grad_input,
-    grad_input_fits_l1,
-    grad_input_l1,
-)
+from ascend_sim.ops.kernels.cube.capacity import check_block, check_load3d, check_load3d_k, check_steps, fits_l0, l0_bytes
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     check_grad_weight,

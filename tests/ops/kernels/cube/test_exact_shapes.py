@@ -28,16 +28,7 @@ def test_what_the_library_has_a_tiling_of_its_own_for_is_a_stand_in(row: dict[st
     """And only that: not with an image more, nor on another chip."""
     unit = BLOCK_BYTES // row["itemsize"]
     c_in, c_out = (unit * blocks for blocks in row["blocks"])
-    shape = (
-        row["images"],
-        c_in,
-        c_out,
-        *row["input"],
-        *row["output"],
-        *row["window"],
-        *row["stride"],
-        *row["dilation"],
-    )
+    shape = (row["images"], c_in, c_out, *row["input"], *row["output"], *row["window"], *row["stride"], *row["dilation"])
     problem, name = ConvProblem(*shape, *row["padding"]), row["soc"].lower()
     ask = {"grad_input": GradInputQuestion, "grad_weight": GradWeightQuestion}[row["kernel"]]
     more, other = replace(problem, n=problem.n + 1), {"ascend910b2": "ascend910b3", "ascend910b3": "ascend910b2"}[name]

@@ -54,13 +54,7 @@ def test_pieces_find_the_products_of_the_definition(
         pad_left=pad[1],
     )
     wanted = {
-        (
-            o * p.stride_h - p.pad_up + i * p.dilation_h,
-            q * p.stride_w - p.pad_left + j * p.dilation_w,
-            i * p.k_w + j,
-            o,
-            q,
-        )
+        (o * p.stride_h - p.pad_up + i * p.dilation_h, q * p.stride_w - p.pad_left + j * p.dilation_w, i * p.k_w + j, o, q)
         for o in range(p.h_out)
         for q in range(p.w_out)
         for i in range(p.k_h)
@@ -169,11 +163,7 @@ def test_kernels_that_fit_are_whole(chip: str) -> None:
 @pytest.mark.parametrize(
     ("chip", "fields", "words"),
     [
-        (
-            CHIP,
-            {"loadB1Condition": 1},
-            "loadB1Condition = 1; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)",
-        ),
+        (CHIP, {"loadB1Condition": 1}, "loadB1Condition = 1; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)"),
         (CHIP, {"loadB1Condition": 2, "kernelSplitMode": 2}, "a kernel that is split (kernelSplitMode 2) is not cut"),
         ("ascend910a", {"loadB1Condition": 2}, "only kernels of split cores, dav-2201 and dav-3510, are cut"),
     ],

@@ -34,11 +34,7 @@ STRIDED = CallAttributes(2, 24, 40, (30, 27), stride=(2, 2))
 
 
 def run(
-    problem: CallAttributes,
-    tiling: dict[str, int] | None = None,
-    dtype: str = "float16",
-    mode: str = "full",
-    **options: Any,
+    problem: CallAttributes, tiling: dict[str, int] | None = None, dtype: str = "float16", mode: str = "full", **options: Any
 ) -> Result:
     """grad_input alone."""
     own = operands(problem, dtype)
@@ -155,10 +151,7 @@ def test_any_split_is_correct(
         (CallAttributes(16, 256, 528, (20, 20), (1, 1), (2, 2), (0, 0, 0, 0)), SPLIT_NONE),
         (replace(STRIDED, kernel=(5, 5), size=(40, 41), stride=(3, 2)), SPLIT_H),
         (replace(STRIDED, size=(18, 2)), SPLIT_NONE),
-        (
-            replace(STRIDED, c_out=260, size=(80, 11)),
-            SPLIT_NONE,
-        ),  # gradOutput of more than 256 channels does not stay in L1
+        (replace(STRIDED, c_out=260, size=(80, 11)), SPLIT_NONE),  # gradOutput of more than 256 channels does not stay in L1
         (replace(STRIDED, size=(15, 17), c_out=16), SPLIT_NONE),
         (replace(STRIDED, dilation=(2, 2)), SPLIT_NONE),
         (replace(STRIDED, groups=2), SPLIT_NONE),
@@ -204,17 +197,7 @@ def test_naming_the_librarys_own_fields_changes_nothing(size: tuple[int, int]) -
     layer = CallAttributes(4, 32, 64, size, (3, 3), (2, 2), (1, 1, 1, 1))
     own = kernel_of(run(layer, mode="timing"))
     assert own["tiling"]["kernelSplitMode"] == SPLIT_HW
-    every = [
-        "baseM",
-        "baseK",
-        "baseN",
-        "stepKa",
-        "stepKb",
-        "singleCoreM",
-        "singleCoreCin",
-        "coreNum",
-        "kernelSplitMode",
-    ]
+    every = ["baseM", "baseK", "baseN", "stepKa", "stepKb", "singleCoreM", "singleCoreCin", "coreNum", "kernelSplitMode"]
     for names in (["kernelSplitMode"], ["baseM", "singleCoreM"], every):
         fields = {name: own["tiling"][name] for name in names}
         named = kernel_of(run(layer, fields, mode="timing"))
@@ -302,11 +285,7 @@ def test_segments_of_k_are_added_up_in_gm() -> None:
 @pytest.mark.parametrize(
     ("problem", "tiling", "message"),
     [
-        (
-            STRIDED,
-            {"kernelSplitMode": 3},
-            r"kernelSplitMode = 3; allowed 0 \(none\), 1 \(rows and columns\), 2 \(rows\)",
-        ),
+        (STRIDED, {"kernelSplitMode": 3}, r"kernelSplitMode = 3; allowed 0 \(none\), 1 \(rows and columns\), 2 \(rows\)"),
         (
             replace(STRIDED, stride=(2, 3)),
             {"kernelSplitMode": 1},

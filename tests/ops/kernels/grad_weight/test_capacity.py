@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.capacity import (
-    b1_pixels,
-    b1_slices,
-    check_grad_weight,
-    grad_weight_l1,
-)  # fmt: skip
+from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, b1_slices, check_grad_weight, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_IMAGES
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from tests.support.ops.tight_tilings import LAYER

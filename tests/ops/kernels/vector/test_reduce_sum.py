@@ -22,16 +22,7 @@ from tests.support.ops.vector_runs import both_modes, chip, useless_waits
 from tests.support.sampling import part_of_cases, sampled
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
-LARGE = [
-    (3, 2, 20_000),
-    (1, 1, 40_001),
-    (70, 3, 37),
-    (5, 90, 300),
-    (33, 50, 1),
-    (2, 3000, 1),
-    (3000, 5, 1),
-    (1, 700, 2),
-]
+LARGE = [(3, 2, 20_000), (1, 1, 40_001), (70, 3, 37), (5, 90, 300), (33, 50, 1), (2, 3000, 1), (3000, 5, 1), (1, 700, 2)]
 
 
 class ReduceSumLaunch:
@@ -52,11 +43,7 @@ def check(shape: tuple[int, int, int], dtype: str, seed: int = 0) -> None:
 
 
 @sampled(8, 30)
-@given(
-    st.tuples(st.integers(1, 9), st.integers(1, 90), st.integers(1, 60)),
-    st.sampled_from(sorted(TYPES)),
-    st.integers(0, 9),
-)
+@given(st.tuples(st.integers(1, 9), st.integers(1, 90), st.integers(1, 60)), st.sampled_from(sorted(TYPES)), st.integers(0, 9))
 def test_exact_sums(shape: tuple[int, int, int], dtype: str, seed: int) -> None:
     check(shape, dtype, seed)
 

@@ -15,10 +15,7 @@ from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
-from ascend_sim.ops.kernels.vector.trans_data_filter import (
-    FilterShape,
-    filter_work,
-)
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_work
 from tests.support.ops.vector_runs import both_modes, chip, codes, fractal_z, useless_waits
 from tests.support.sampling import part_of_cases, sampled
 
@@ -109,13 +106,7 @@ def test_every_wait_matters(there: bool, shape: tuple[int, int, int, int], layou
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("shape", "blocks"),
-    [
-        ((192, 64, 1, 25), 39),
-        ((256, 256, 1, 9), 43),
-        ((256, 384, 1, 9), 43),
-        ((384, 192, 1, 9), 43),
-        ((64, 3, 1, 121), 8),
-    ],
+    [((192, 64, 1, 25), 39), ((256, 256, 1, 9), 43), ((256, 384, 1, 9), 43), ((384, 192, 1, 9), 43), ((64, 3, 1, 121), 8)],
 )
 def test_published_block_counts(shape: tuple[int, int, int, int], blocks: int) -> None:
     """AlexNet filters on a 910B2 (Ascend/msinsight test data)."""

@@ -58,12 +58,7 @@ def test_runs_that_fill_their_rounds() -> None:
 
 def test_a_line_of_a_gradient_is_an_odd_number_of_blocks() -> None:
     """Blocks have 32 bytes, so the 16 lines begin in other banks."""
-    assert [GradientLines(16, 16, 1, 9, 8, kb * 1024).line for kb in (192, 193, 194, 256)] == [
-        1528,
-        1528,
-        1544,
-        2040,
-    ]
+    assert [GradientLines(16, 16, 1, 9, 8, kb * 1024).line for kb in (192, 193, 194, 256)] == [1528, 1528, 1544, 2040]
 
 
 @given(st.integers(1, 900), st.integers(1, 600), st.integers(1, 3), st.integers(1, 300), st.sampled_from((8, 15, 40, 48)))

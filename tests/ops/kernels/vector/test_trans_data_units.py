@@ -13,10 +13,7 @@ from ascend_sim.isa.vector.rearrangement import TransposeBlocks
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
-from ascend_sim.ops.kernels.vector.trans_data_filter import (
-    FilterShape,
-    filter_work,
-)
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_work
 from ascend_sim.ops.kernels.vector.trans_data_units import C0, ITEM, MovedWeights, WeightUnits
 
 pytestmark = pytest.mark.fast

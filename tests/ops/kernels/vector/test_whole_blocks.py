@@ -17,14 +17,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import Loop, TaskWords, work_task
-from ascend_sim.ops.kernels.vector.whole_blocks import (
-    Merge,
-    load_backed_off,
-    load_rows,
-    store_end,
-    store_rows,
-    with_whole_end,
-)
+from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_backed_off, load_rows, store_end, store_rows, with_whole_end
 from ascend_sim.runtime import Device
 from tests.support.sampling import sampled
 

@@ -28,13 +28,7 @@ def test_the_problem_of_tbc_gives_torchs_gradients(time, batch, kernel, pad, bat
     kernel_view = kernel_view[:, :, None, :, None] if batch_on_width else kernel_view[:, :, None, None]
     kernel_view, source = kernel_view.clone().requires_grad_(), image(x).clone().requires_grad_()
     y = convolve(p, source, kernel_view)
-    assert y.shape == (p.n, p.c_out, p.d_out, p.h_out, p.w_out) and source.shape == (
-        p.n,
-        p.c_in,
-        p.d_in,
-        p.h_in,
-        p.w_in,
-    )
+    assert y.shape == (p.n, p.c_out, p.d_out, p.h_out, p.w_out) and source.shape == (p.n, p.c_in, p.d_in, p.h_in, p.w_in)
     y.backward(image(gy))
     torch.testing.assert_close(source.grad, image(want_input))
     torch.testing.assert_close(kernel_view.grad.reshape(6, 4, kernel), want_weight.permute(2, 1, 0))

@@ -11,11 +11,7 @@ from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
 pytestmark = pytest.mark.fast
 
 
-TBC = {
-    "operator": "conv_tbc_backward",
-    "input": {"shape": [5, 2, 3], "dtype": "float32"},
-    "weight": {"shape": [3, 3, 4]},
-}
+TBC = {"operator": "conv_tbc_backward", "input": {"shape": [5, 2, 3], "dtype": "float32"}, "weight": {"shape": [3, 3, 4]}}
 
 
 def write(directory, entries):

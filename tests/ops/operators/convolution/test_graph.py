@@ -57,8 +57,7 @@ def nchw(blocked: NDArray[np.generic], shape: tuple[int, ...]) -> NDArray[np.gen
 @pytest.mark.parametrize("mode", ["full", "functional"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize(
-    ("channels", "groups", "taps"),
-    [((20, 24), 1, 3), ((20, 24), 4, 3), ((24, 24), 24, 2), ((80, 16), 2, 2), ((5, 7), 1, 6)],
+    ("channels", "groups", "taps"), [((20, 24), 1, 3), ((20, 24), 4, 3), ((24, 24), 24, 2), ((80, 16), 2, 2), ((5, 7), 1, 6)]
 )
 def test_values_in_every_dtype(mode: str, dtype: str, channels: tuple[int, int], groups: int, taps: int) -> None:
     """Whole numbers, whose sums are exact in any order; of fp16 what stays in blocks of channels."""
@@ -117,11 +116,7 @@ def test_fp32_inputs_that_are_computed_in_fp16_are_cast_and_come_back_in_fp32() 
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("chip", "op_type", "more"),
-    [
-        ("ascend910b2", "Conv2DV2", {}),
-        ("ascend950pr_9579", "Conv2D", {}),
-        ("ascend910b2", "Conv2D", {"transposed": True}),
-    ],
+    [("ascend910b2", "Conv2DV2", {}), ("ascend950pr_9579", "Conv2D", {}), ("ascend910b2", "Conv2D", {"transposed": True})],
 )
 def test_other_operators_of_a_graph_are_not_known(chip: str, op_type: str, more: dict[str, object]) -> None:
     call = accepted(chip, "float16", {"input": [1, 16, 5, 5], "weight": [16, 16, 2, 2]}, 1, **more)

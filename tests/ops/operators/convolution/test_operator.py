@@ -302,21 +302,10 @@ def test_a_case_is_the_call() -> None:
     case = load_case("forward_2d")
     tensors = make_tensors(case)
     result = ascend_sim.convolution(
-        tensors["input"],
-        tensors["weight"],
-        tensors["bias"],
-        (2, 2),
-        (1, 1),
-        (1, 1),
-        False,
-        (0, 0),
-        1,
-        mode="functional",
+        tensors["input"], tensors["weight"], tensors["bias"], (2, 2), (1, 1), (1, 1), False, (0, 0), 1, mode="functional"
     )
     exact = torch.nn.functional.conv2d(
-        *(torch.from_numpy(tensors[name].astype(np.float64)) for name in ("input", "weight", "bias")),
-        stride=2,
-        padding=1,
+        *(torch.from_numpy(tensors[name].astype(np.float64)) for name in ("input", "weight", "bias")), stride=2, padding=1
     ).numpy()
     assert np.abs(result.outputs["output"] - exact).max() < 0.05
 

@@ -45,10 +45,7 @@ def test_a_bias_that_cancels_the_sum_is_rounded_with_it_once(dtype: str, chip: s
 
 def test_the_verdict_finds_a_sum_that_was_rounded_before_its_bias() -> None:
     rng = np.random.default_rng(0)
-    x, weight = (
-        rng.standard_normal((2, 16, 8, 8)).astype(np.float16),
-        rng.standard_normal((16, 16, 3, 3)).astype(np.float16),
-    )
+    x, weight = (rng.standard_normal((2, 16, 8, 8)).astype(np.float16), rng.standard_normal((16, 16, 3, 3)).astype(np.float16))
     bias = np.full(16, -10, np.float16)
     result = convolution(x, weight, bias, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, mode="functional")
     wide = [torch.from_numpy(a.astype(np.float64)) for a in (x, weight)]

@@ -56,16 +56,7 @@ class RouteCall:
 
     def arguments(self, mask: tuple[bool, ...]) -> tuple[Any, ...]:
         rank = len(self.size)
-        return (
-            None,
-            self.stride,
-            self.pads,
-            (self.dilation,) * rank,
-            self.transposed,
-            (0,) * rank,
-            self.groups,
-            mask,
-        )
+        return (None, self.stride, self.pads, (self.dilation,) * rank, self.transposed, (0,) * rank, self.groups, mask)
 
     def kernels(self, mask: tuple[bool, ...], chip: str = A2, dtype: str = "float16", **options: Any) -> list[str]:
         """op_types of the plan, in order; a bias is left out."""
@@ -257,13 +248,7 @@ def test_gradients_in_both_modes(
     mask = (True, both, False)
     results = [
         convolution_backward(
-            *own,
-            *call.arguments(mask),
-            cube_math_type=kind,
-            chip=chip,
-            mode=mode,
-            conformance=conformance,
-            deterministic=True,
+            *own, *call.arguments(mask), cube_math_type=kind, chip=chip, mode=mode, conformance=conformance, deterministic=True
         )
         for mode in ("full", "functional")
     ]
@@ -315,11 +300,7 @@ def test_tiling_blocks_and_disarmed_flags_reach_the_product() -> None:
     specs = [TensorSpec(shape, "float16") for shape in RouteCall((4, 4), (4, 4), (1, 1), 64, 16, 64).shapes]
     arguments = RouteCall((4, 4), (4, 4), (1, 1)).arguments((True, False, False))
     result = convolution_backward(
-        *specs,
-        *arguments,
-        mode="timing",
-        tiling={"grad_input": {"baseM": 32, "baseN": 64}},
-        block_dim={"grad_input": 3},
+        *specs, *arguments, mode="timing", tiling={"grad_input": {"baseM": 32, "baseN": 64}}, block_dim={"grad_input": 3}
     )
     kernel = result.report.kernels[-1]
     assert (kernel["op_type"], kernel["block_dim"], kernel["tiling_source"]) == ("MatMul", 3, "manual")

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.errors import AclnnError
-from ascend_sim.ops.operators.convolution_backward.normalise import (
-    normalise,
-)
+from ascend_sim.ops.operators.convolution_backward.normalise import normalise
 from tests.support.ops.check_calls import conv_call
 from tests.support.ops.normalised import F, convolve, torch
 from tests.support.sampling import sampled
@@ -136,12 +134,7 @@ def test_a_grouped_1d_convolution_lies_on_h_and_every_other_on_w():
     grouped = conv_call((1, 4, 4), (1, 4, 6), (4, 2, 3), groups=2)
     tuned = conv_call((1, 4, 6), (1, 4, 96), (4, 2, 3), groups=2, dilation=(45,))
     turned = conv_call((1, 4, 6), (1, 4, 4), (4, 2, 3), groups=2, transposed=True)
-    assert [normalise(call).spatial_axes for call in (plain, grouped, tuned, turned)] == [
-        ("W",),
-        ("H",),
-        ("W",),
-        ("W",),
-    ]
+    assert [normalise(call).spatial_axes for call in (plain, grouped, tuned, turned)] == [("W",), ("H",), ("W",), ("W",)]
 
 
 @pytest.mark.parametrize(

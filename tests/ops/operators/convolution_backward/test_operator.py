@@ -90,10 +90,7 @@ MIXED_CALLS = (
 )  # fmt: skip
 # Problems are small and a run takes half a second: shrinking would cost minutes and gain little.
 QUICK = settings(
-    max_examples=6,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=6, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.too_slow]
 )
 LONG = settings(QUICK, max_examples=250)
 

@@ -19,11 +19,7 @@ from ascend_sim.ops.problem.window import pad_after, pad_before
 FLAT_BLOCK, FLAT_K_BYTES = (256, 256), 128  # one tap
 TALL_BLOCK, TALL_K_BYTES = (512, 128), 64  # more: bringing the weights to L1 is the bottleneck
 LONGEST_SIDE, NARROW_LONGEST_SIDE = MOST_PIXELS, 512  # of a block; beside one fractal of channels, or with wide pads
-MIDDLE_TASKS, MIDDLE_K, MIDDLE_PIXELS = (
-    (10, 45),
-    16,
-    256,
-)  # 32-bit 3x3 kernels with so many tasks a core: shorter blocks
+MIDDLE_TASKS, MIDDLE_K, MIDDLE_PIXELS = ((10, 45), 16, 256)  # 32-bit 3x3 kernels with so many tasks a core: shorter blocks
 CUT_PIXELS = 256  # of a block, where a kernel is taken tap by tap, or row by row on a map of one column
 SEGMENT, SEGMENT_CUT, SEGMENT_32BIT_PLANAR = 32768, 8192, 2048  # elements of K that are summed at a time
 EQUAL_CHANNELS = 16  # that equal shares of L1 count gradOutput in (ops-nn arch35: stated)

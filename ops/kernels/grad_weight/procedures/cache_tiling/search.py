@@ -24,13 +24,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import bl1_bound, check_grad_we
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, GradWeightTiling, splits_kd
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import CycleCosts, CycleModel, cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fewest_loads import fewest_loads
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import (
-    Attach,
-    CacheTiling,
-    Cuts,
-    Share,
-    Tile,
-)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling, Cuts, Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load, filter_problem
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import (
     a_may_stay,

@@ -146,11 +146,7 @@ def test_what_it_decides_runs_and_covers_dx_once(problem: ConvProblem, cores: in
 
 
 @pytest.mark.parametrize(
-    ("problem", "why"),
-    [
-        (conv2d(2, 32, 32, 8, 3, pad=1, groups=2), "groups"),
-        (conv2d(2, 32, 32, 1, 1), "one pixel"),
-    ],
+    ("problem", "why"), [(conv2d(2, 32, 32, 8, 3, pad=1, groups=2), "groups"), (conv2d(2, 32, 32, 1, 1), "one pixel")]
 )
 def test_other_problems_are_not_claimed(problem: ConvProblem, why: str) -> None:
     with pytest.raises(TilingError, match="open procedure for dav-1001 needs"):

@@ -35,7 +35,4 @@ def test_grad_input_rows_that_are_left_open() -> None:
             with pytest.raises(TilingError, match="baseM = 256 covers 256 rows > 255"):
                 vendor_grad_input_3510(on_950(row))
             cut = GradInputQuestion(on_950(row), chip=load_chip("ascend950pr_9589")).tiling()
-            assert (cut.load_b1, cut.source) == (
-                2,
-                "stand-in",
-            )  # as the vendor's tiling key says; its block is not ours
+            assert (cut.load_b1, cut.source) == (2, "stand-in")  # as the vendor's tiling key says; its block is not ours

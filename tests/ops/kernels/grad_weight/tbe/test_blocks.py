@@ -27,12 +27,7 @@ def test_blocks_cover_dw_and_its_sums_once() -> None:
             m, n, held = (range(one.start, one.start + one.length) for one in (out.m, out.n, out.m_held))
             assert m.start >= held.start and m.stop <= held.stop
             assert {column // 144 for column in n} <= set(range(out.blocks.start, out.blocks.start + out.blocks.length))
-            seen[
-                block.images.start : block.images.stop,
-                block.k.start : block.k.stop,
-                m.start : m.stop,
-                n.start : n.stop,
-            ] += 1
+            seen[block.images.start : block.images.stop, block.k.start : block.k.stop, m.start : m.stop, n.start : n.stop] += 1
     assert (seen == 1).all()
 
 

@@ -65,10 +65,7 @@ WAYS = {
     "rows stepped over": (CallAttributes(2, 32, 16, (27, 28), (1, 3), (2, 1), (0, 0, 1, 1)), Load.LOAD3D),
     "a signal": (CallAttributes(3, 20, 32, (1, 301), (1, 5), (1, 2), (0, 0, 2, 2)), Load.LOAD3D),
     "pieces of rows": (CallAttributes(1, 4, 32, (33, 2050), (16, 16), (16, 16), (0, 0, 0, 0)), Load.SPLIT_W),
-    "pieces of rows, some stepped over": (
-        CallAttributes(1, 16, 20, (5, 8200), (1, 7), (2, 1), (0, 0, 0, 0)),
-        Load.SPLIT_W,
-    ),
+    "pieces of rows, some stepped over": (CallAttributes(1, 16, 20, (5, 8200), (1, 7), (2, 1), (0, 0, 0, 0)), Load.SPLIT_W),
     "a gather": (CallAttributes(2, 20, 16, (131, 66), (3, 2), (65, 64), (1, 1, 1, 1)), Load.DMA),
     "the linear embedding": (CallAttributes(1, 3, 20, (224, 224), (32, 32), (32, 32), (0, 0, 0, 0)), Load.DMA),
 }

@@ -102,10 +102,7 @@ def test_three_dimensions_are_refused_on_the_fp16_cube(product):
     assert failed_rule(check(grouped, product, "library", deterministic=True)) == "deterministic.grouped_3d"
     assert check(TWO_D, product, "documented").status == 0
     empty = conv_call((2, 8, 4, 4, 4), (0, 4, 6, 6, 6), (8, 4, 3, 3, 3))
-    assert (status(empty, product, "library"), status(empty, product)) == (
-        0,
-        161002,
-    )  # filled before its rank is looked at
+    assert (status(empty, product, "library"), status(empty, product)) == (0, 161002)  # filled before its rank is looked at
 
 
 def test_a_grouped_float32_grad_weight_of_16_bit_inputs_is_refused_on_the_3d_path():

@@ -6,12 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.support.ops.conv_problems import (
-    NAMES,
-    CallAttributes,
-    Mask,
-    operands,
-)
+from tests.support.ops.conv_problems import NAMES, CallAttributes, Mask, operands
 from tests.support.ops.plans import BIAS, SMALL, TURNED, WEIGHT, names, plan_of
 
 pytestmark = pytest.mark.fast
@@ -92,14 +87,6 @@ def test_weights_and_their_gradient_are_regrouped_by_kernels_of_their_own(dtype:
 def test_mixed_dtypes_are_cast_up_and_the_bias_is_not() -> None:
     own = operands(SMALL, ("float16", "bfloat16", "float32"))
     plan = plan_of(SMALL, [own[name] for name in NAMES])
-    assert names(plan) == [
-        *BIAS,
-        "Cast_grad_output.cast",
-        "Cast_input.cast",
-        *TURNED,
-        *INPUT,
-        "Cast_grad_input",
-        *WEIGHT,
-    ]
+    assert names(plan) == [*BIAS, "Cast_grad_output.cast", "Cast_input.cast", *TURNED, *INPUT, "Cast_grad_input", *WEIGHT]
     assert plan.tensors["grad_output"].dtype == "float16"  # which is what ReduceSum reads
     assert plan.steps[0].inputs == ("grad_output",)

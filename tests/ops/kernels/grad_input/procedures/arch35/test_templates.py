@@ -39,8 +39,7 @@ def test_when_the_library_turns_weights_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("itemsize", "kernel", "hf32", "long"),
-    [(4, 3, False, 256), (4, 3, True, 512), (2, 3, False, 384), (2, 5, False, 512)],
+    ("itemsize", "kernel", "hf32", "long"), [(4, 3, False, 256), (4, 3, True, 512), (2, 3, False, 384), (2, 5, False, 512)]
 )
 def test_long_blocks_leave_weights_as_they_are(itemsize: int, kernel: int, hf32: bool, long: int) -> None:
     """From so many pixels a block, where weights are loaded for each plane; many tasks share them."""
