@@ -85,7 +85,7 @@ def replace_msprof(temporary: Path, folder: Path) -> None:
     If several runs end together, the last one's stays, complete. Raises OSError if `folder` has files of other origin.
     """
     for left in range(_TRIES, -1, -1):
-        remove_msprof(folder.parent)
+        _remove(folder)
         try:
             temporary.rename(folder)
             return
@@ -103,10 +103,14 @@ def check_msprof(out: str | Path) -> None:
 
 def remove_msprof(out: str | Path) -> None:
     """Remove the folder `out`/msprof if an earlier run wrote it; a folder of other origin stays."""
-    folder = Path(out) / FOLDER
+    _remove(Path(out) / FOLDER)
+
+
+def _remove(folder: Path) -> None:
+    """Remove `folder` if this module wrote it."""
     if _is_ours(folder):
         # Out of the way at once: nobody sees half of it, and another run may take it away at this moment.
-        aside = folder.with_name(f".{FOLDER}.{secrets.token_hex(4)}.tmp")
+        aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
         with suppress(FileNotFoundError):
             folder.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)

@@ -309,3 +309,15 @@ def test_runs_that_end_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
         list(pool.map(write, range(4)))
     assert [path.name for path in tmp_path.iterdir()] == [msprof.FOLDER]
     assert len({(tmp_path / msprof.FOLDER / name).read_text() for name in ("a", "b")}) == 1
+
+
+def test_a_folder_of_any_name_is_replaced_and_no_other(tmp_path: Path) -> None:
+    """Both folders are of earlier runs; only the given one may change."""
+    from ascend_sim.report import msprof
+
+    for name in ("made", "other", msprof.FOLDER):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / msprof.MARKER).write_text(msprof._MARK)
+        (tmp_path / name / "text").write_text(name)
+    msprof.replace_msprof(tmp_path / "made", tmp_path / "other")
+    assert {path.name: (path / "text").read_text() for path in tmp_path.iterdir()} == {"other": "made", "msprof": "msprof"}
