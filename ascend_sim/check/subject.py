@@ -56,7 +56,9 @@ class Needs:
         return distinct(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
 
     def enough(self, clocks: Clocks, part: Ints | None = None) -> bool:
-        """Return True if by the clocks all required rows have retired, at all events or only at those of `part`."""
+        """Return True if by the clocks all required rows have retired, at all events or only at those of `part`, the ascending
+        indices of events (their numbers - 1).
+        """
         here = slice(None) if part is None else part + 1
         if (clocks.retired[here] < self.own[here]).any():
             return False

@@ -163,7 +163,9 @@ class _Gm:
         return self.event[before[past] > before[first]]
 
     def _pieces(self, low: Numbers, high: Numbers, chosen: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-        """Return (first byte, end) of the hull of the `chosen` accesses, for each program and tensor."""
+        """Return (first bytes, ends) of the hulls of the `chosen` accesses, one for each pair of program and tensor, sorted by
+        program, then tensor; pairs without a chosen access are left out.
+        """
         which = (self.owner * (int(self.slot.max(initial=0)) + 1) + self.slot)[chosen]
         order = np.argsort(which, kind="stable")
         if not len(order):

@@ -145,7 +145,9 @@ class _Probe:
         self._dst_operand = gm_operand(1, 0) if target.space == "GM" else self._dst
 
     def _run(self, fill: Callable[[Bytes], None]) -> Bytes:
-        """Let `fill` write the source's bytes, run the instruction, and return the memory from its destination on."""
+        """Let `fill` write the source's bytes, run the instruction, and return a view of the memory from its destination on,
+        which the next run overwrites.
+        """
         fill(self._source[: self._size])
         pending = self._instruction.read(self._memory, self._dst_operand, self._src_operand, 0)
         self._instruction.commit(self._memory, self._dst_operand, pending)

@@ -145,7 +145,8 @@ class _Names:
     """Record of the names that statements read and write, followed in the order in which they run.
 
     `outside` are the names read before they were surely written, `written` those that some statement writes. The methods take
-    and return `own`, the names surely written so far, and add to that set in place; None if no statement can follow.
+    `own`, the names surely written so far, and may add to it in place; some return such a set, or None if no statement can
+    follow.
     """
 
     def __init__(self) -> None:
@@ -153,7 +154,11 @@ class _Names:
         self.written: set[str] = set()
 
     def block(self, statements: Iterable[ast.stmt], own: set[str] | None) -> set[str] | None:
-        """Follow statements and return the names surely written, in `own` or since; None once no statement can follow."""
+        """Record the names that statements read and write; return `own` and the names that they surely write, or None once no
+        statement can follow.
+
+        The result may be `own` itself, changed, or a new set. Raises NotFollowed as `statement` does.
+        """
         for statement in statements:
             if own is not None:
                 own = self.statement(statement, own)

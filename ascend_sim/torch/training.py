@@ -207,7 +207,9 @@ def _simulation(name: str, math_type: int, how: Mapping[str, Any]) -> Simulation
 
 
 def _remarks(losses: dict[str, list[float]], steps: int, seen: bool) -> Iterator[str]:
-    """Yield a line for each limit of the comparison: too few steps, losses that are not finite, no convolution seen."""
+    """Yield a line for each limit of the comparison: a training that ended before the requested `steps`, losses that are not
+    finite, and no convolution or gradient of one on the chip (`seen` is False).
+    """
     if len(losses[TORCH]) < steps:
         yield f"training() ended after {len(losses[TORCH])} of {steps} steps"
     for name, values in losses.items():

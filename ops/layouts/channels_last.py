@@ -90,9 +90,10 @@ class ChannelsLastFilters(PlainFilters):
         return line * self.channel_stride + row * self.itemsize
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights to L1 in one transfer, a matrix (filters x channels) for each tap.
+        """Load a box of weights to L1 as [channel block][tap][`rows` filters][C0] in one transfer, which reads a matrix
+        (channels x filters) for each tap.
 
-        If the box has fewer than `rows` filters, it first fills the place with zeros.
+        If the box has fewer filters than `rows`, zeros fill all of this place first.
         """
         line = rows * BLOCK_BYTES
         block = box.taps.length * line

@@ -193,9 +193,10 @@ class PlanarFilters(PlainFilters):
         return self.channels * self.channel_stride
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights to L1 in one transfer, a matrix (channels x taps) for each filter.
+        """Load a box of weights to L1 as [channel block][tap][`rows` filters][C0] in one transfer, which reads a matrix
+        (channels x taps) for each filter.
 
-        If the box has fewer than `rows` filters, it first fills the place with zeros.
+        If the box has fewer filters than `rows`, zeros fill all of this place first.
         """
         taps, line = self.inp.taps, rows * BLOCK_BYTES
         block = box.taps.length * line

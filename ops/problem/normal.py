@@ -58,10 +58,11 @@ def assemble(
     rank: int,
     spatial_axes: tuple[str, ...] | None = None,
 ) -> Normalised:
-    """Return the 3-D problem of x -> y from its axes by name ("D", "H", "W"), unchecked; a missing axis has size 1 and no
-    padding.
+    """Return the normalised call, unchecked: its 3-D problem x -> y from `axes` by name ("D", "H", "W"), of which a missing one
+    has size 1 and no padding.
 
-    Trailing padding becomes exact (`Axis.exact_high`). `spatial_axes` None: the keys of `axes`.
+    Trailing padding becomes exact (`Axis.exact_high`). `rank` is that of the caller's tensors. `spatial_axes` None: the keys of
+    `axes`.
     """
     d, h, w = (axes.get(name, Axis()) for name in "DHW")
     problem = ConvProblem(

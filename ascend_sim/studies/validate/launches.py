@@ -239,7 +239,10 @@ class Timed(MicroBenchmark):
     """
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
-        """Return the predicted time in us as its source counts it. Raises SimError for what the chip cannot run."""
+        """Return the predicted time in us of the measured row's work, as its source counts it. Subclasses implement it.
+
+        Raises SimError for a row with values that are not allowed, and for a program that the chip cannot run.
+        """
         raise NotImplementedError
 
 

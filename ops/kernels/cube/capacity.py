@@ -150,7 +150,10 @@ def refit_block(
 
 
 def buffer_counts(tiling: ConvTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
-    """Yield (buffers of A, buffers of B) in L1: (2, 2), (2, 1), (1, 2), (1, 1); a field in `given` keeps the tiling's count."""
+    """Yield (buffers of A, buffers of B) in L1, in the order (2, 2), (2, 1), (1, 2), (1, 1).
+
+    "al1_buffers" in `given` keeps the tiling's count for A, "bl1_buffers" that for B; other names are ignored.
+    """
     a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
     b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
     yield from product(a, b)

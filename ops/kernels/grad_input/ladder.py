@@ -271,12 +271,16 @@ def _cut_mark(q: GradInputQuestion) -> str:
 
 
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling; on dav-2201 a stand-in, made `taller` if tiles have few channels, then `spread` over more cores."""
+    """Return the tiling; on dav-2201 with source "stand-in", its tiles made `taller` if they have few channels, then smaller if
+    that uses more cores (`spread`).
+    """
     return spread(taller(tiling, q.inp), q.inp).but(source="stand-in") if q.variant.whole_slices else tiling
 
 
 def _procedure_dealt_out(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the procedure's tiling; on dav-2201, for an operator of a closed library, as a stand-in (`_dealt_out`)."""
+    """Return the procedure's tiling or refusal; on dav-2201, for an operator of a closed library, the tiling has source
+    "stand-in", and tiles may be taller, or smaller to use more cores (`_dealt_out`).
+    """
     tiling = _procedure(q)
     return _dealt_out(q, tiling) if q.closed and not isinstance(tiling, Refusal) else tiling
 

@@ -127,10 +127,11 @@ def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
 
 
 def runs(part: MapPart, width: int, m: int, m_count: int) -> Iterator[TileRun]:
-    """Yield the runs of a tile's `m_count` pixels from `m` on that adjoin in dx: one run if the part is whole rows of
-    dx, else one for each row.
+    """Yield the runs of a tile's `m_count` pixels from `m` on that adjoin in dx: one run if the part has all rows and columns
+    of dx, else one for each row of the part.
 
-    `width` is the columns of dx. Columns that the part does not have are left out; `m_count` has only rows that it has.
+    `width` is the number of columns of dx. Pixels in columns that the part lacks are skipped; the caller makes sure that the
+    part has all rows of the tile.
     """
     own = part.problem.w_in
     if part.row_step == 1 and own == width:

@@ -410,11 +410,11 @@ class _CoreShare:
     def _tiles_and_rows(
         self, m0: int, n: int, k_a: int, k_b: int, buffers: tuple[int, int], height: int
     ) -> tuple[int, int] | None:
-        """Return (L0 blocks along M, rows of gradOutput that they read) of one L1 load beside `n` fractals of weights;
-        None where L1 has no room. `buffers`: (of gradOutput, of weights).
+        """Return (L0 blocks along M, rows of zero-inserted gradOutput that they read) of one L1 load beside `n` fractals of
+        weights; None where L1 has no room. `buffers`: (of gradOutput, of weights).
 
         A load of a part of K has one block; one of all K the most that fit L1 and divide the core's. Where these are
-        all of the core's, the rows are `height` * stride_h.
+        all of the core's, the rows are `height` (rows of gradOutput) * stride_h.
         """
         p, whole = self.inp.problem, k_a == self.k_blocks
         if not whole:
@@ -433,7 +433,7 @@ class _CoreShare:
         return m, self._extent(m * m0 * FRACTAL)
 
     def _extent(self, pixels: int) -> int:
-        """Return the vendor's estimate of how many gradOutput rows a run of `pixels` dx pixels reads."""
+        """Return the vendor's estimate of the rows of zero-inserted gradOutput that a run of `pixels` dx pixels reads."""
         p = self.inp.problem
         if pixels < p.w_in:
             return p.k_h if p.w_in % pixels == 0 else p.k_h + 1

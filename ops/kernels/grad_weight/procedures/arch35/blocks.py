@@ -115,7 +115,8 @@ def decided(inp: TilingInput) -> GradWeightTiling:
     """Return the tiling that the library chooses, in all its fields, even where our kernel walks otherwise; groups are
     merged as in `inp`.
 
-    `single_core_k` is the whole of K, also where cores share it. Raises TilingError where the library finds none.
+    `single_core_k` is h_out * w_out, the pixels of one plane of gradOutput, not rounded, also where cores share a task's rows
+    or images. L1 may not hold the tiling. Raises TilingError where the library finds none.
     """
     tiling, p = block_in_l1(WeightProblem.of(inp))
     if inp.group_extension == 1:  # tiles of merged groups are put in order whole
