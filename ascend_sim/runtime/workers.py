@@ -74,7 +74,7 @@ def spread_as_done(
     The next item is fetched when a process is free, so that `items` may depend on earlier results. At the time `until` (of
     `time.monotonic`) it ends, even if work is under way. With `jobs` above 1, or with `until`, fresh processes do the work:
     `function`, items and results must pickle, and a script that calls this must guard its own start (`if __name__ ==
-    "__main__"`). Raises SimError for fewer than 1 jobs, and WorkerDied when a worker process dies.
+    "__main__"`). Raises SimError for fewer than 1 jobs and a result that does not pickle, WorkerDied when a process dies.
     """
     whole_number(jobs, "jobs", 1)
     numbered: Iterator[tuple[int, Item]] = enumerate(items)
@@ -244,6 +244,9 @@ def _work(function: Callable[[Any], Any], connection: Connection) -> None:
             connection.send(answer)
         except OSError:
             return
+        except Exception as error:  # of pickling, before a byte was sent
+            words = f"a worker process cannot send its result ({type(answer[0]).__name__}), which must pickle: {error}"
+            connection.send((None, SimError(words)))
 
 
 def _end_with_parent() -> None:

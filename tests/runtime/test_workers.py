@@ -16,7 +16,7 @@ from multiprocessing import active_children
 import pytest
 
 from ascend_sim.errors import AclnnError, DeadlockError, SimError
-from ascend_sim.runtime.workers import _portable, interrupts_held, spread, spread_as_done
+from ascend_sim.runtime.workers import WorkerDied, _portable, apart, interrupts_held, spread, spread_as_done
 
 pytestmark = pytest.mark.fast
 
@@ -66,6 +66,13 @@ def test_errors_travel_as_they_are(error: Exception) -> None:
 def test_an_error_that_cannot_travel_is_told_in_words() -> None:
     told = _portable(Odd(1, 2))
     assert type(told) is SimError and str(told) == "Odd: 1 and 2"
+
+
+def test_a_result_that_does_not_pickle_is_named() -> None:
+    """The process lives on, so the error is not that of a dead one."""
+    with pytest.raises(SimError, match=r"cannot send its result \(memoryview\), which must pickle") as caught:
+        apart(memoryview, b"x")
+    assert not isinstance(caught.value, WorkerDied) and active_children() == []
 
 
 @pytest.mark.parametrize(
