@@ -14,6 +14,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import LAUNCH_TABLES
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.timeline import TaskRun
+from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.runtime import Recording
 from ascend_sim.runtime.workers import spread
@@ -119,7 +120,8 @@ def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> d
         parts = kernel.get("waterfall", {})
         large = [name for name, cycles in parts.items() if cycles >= _WORTH_SAYING * sum(parts.values())]
         wanted[index] = {key for name in large for key in _RATES.get(name, ())}
-    outcomes = what_if(recording, only=set().union(*wanted.values()))
+    on_chip = {change.key for change in changes(recording.chip)}
+    outcomes = what_if(recording, only=on_chip & set().union(*wanted.values()))
     found = {}
     for index, keys in wanted.items():
         saved = sorted(((one.saved_by_task[index], one.words) for one in outcomes if one.key in keys), reverse=True)
@@ -135,11 +137,15 @@ def what_if(
     """Run the recorded programs again under every change of `changes` and return the results in their order; `jobs` processes
     share them.
 
-    `only` are the keys of the changes to try (None: all). Kernels are not built again: tilings and programs stay.
+    `only` are the keys of the changes to try (None: all). Raises SimError for a key that is none of the chip's changes. Kernels
+    are not built again: tilings and programs stay.
     """
     timeline, chip = recording.timeline, recording.chip
+    known = changes(chip)
+    if unknown := sorted(set(only or ()) - {change.key for change in known}):
+        raise SimError(f"what_if: no change {', '.join(unknown)}; {chip.name} has {', '.join(one.key for one in known)}")
     before = _spans(timeline.tasks)
-    found = [change for change in changes(chip) if only is None or change.key in only]
+    found = [change for change in known if only is None or change.key in only]
     again = recording if jobs == 1 else recording.without_kernels()
     work = [(again, change.apply(chip)) for change in found]
     outcomes = []

@@ -13,6 +13,7 @@ import ascend_sim
 from ascend_sim import TensorSpec
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.critical_path import by_what, critical_path
+from ascend_sim.errors import SimError
 from ascend_sim.report.what_if import ChangedRun, changes, faster_chip, what_if
 from tests.support.report.calls import call
 
@@ -104,6 +105,14 @@ def test_half_the_launch_overhead(result: Any, outcomes: list[ChangedRun]) -> No
 @pytest.mark.slow
 def test_processes_give_the_same(result: Any, outcomes: list[ChangedRun]) -> None:
     assert what_if(result.recording, jobs=2) == outcomes
+
+
+def test_only_the_chosen_changes_are_tried(result: Any, outcomes: list[ChangedRun]) -> None:
+    chosen = {"HBM", "cube"}
+    assert what_if(result.recording, only=chosen) == [one for one in outcomes if one.key in chosen]
+    assert what_if(result.recording, only=[]) == []
+    with pytest.raises(SimError, match=r"no change hbm, vector; .* has cube, MTE1, .*HBM"):
+        what_if(result.recording, only=["cube", "vector", "hbm"])
 
 
 def test_only_pipes_that_a_chip_has_are_changed() -> None:
