@@ -184,8 +184,8 @@ class DataCopyPadded(DataCopy):
 
 @frozen
 class DataCopyPlanes(DataCopy):
-    """Copy of `planes` planes of rows, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara), without
-    `atomic_add`.
+    """Copy of `planes` planes of rows, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara). `pipe` raises
+    SimError for an `atomic_add`.
     """
 
     planes: int = 1
@@ -193,6 +193,11 @@ class DataCopyPlanes(DataCopy):
     dst_plane: int = 0
 
     name = "data_copy_planes"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        if self.atomic_add:
+            raise SimError(f"{self.name}: atomic_add={self.atomic_add!r}; planes replace what GM holds, data_copy can add")
+        return super().pipe(chip)
 
     def cost(self, chip: ChipSpec) -> Cost:
         return replace(super().cost(chip), work=self.planes * super().cost(chip).work)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.forms import form_of
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, DataCopyPlanes, Fill
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
@@ -53,6 +53,14 @@ def test_atomic_copy_adds_elements(dtype: str) -> None:
     for row in range(3):
         got = bench.get("GM", gm_operand(1, 100 + row * 80), dtype, items)
         np.testing.assert_array_equal(got, (there + new)[row * items :][:items])
+
+
+def test_planes_are_refused_an_atomic_add() -> None:
+    """Their values would replace those in GM."""
+    fields = {"row_bytes": 64, "rows": 2, "src_stride": 64, "dst_stride": 64, "planes": 2, "src_plane": 128, "dst_plane": 128}
+    assert DataCopyPlanes("UB", "GM", **fields).pipe(CHIP) == "MTE3"
+    with pytest.raises(SimError, match="data_copy_planes: atomic_add='float32'"):
+        DataCopyPlanes("UB", "GM", **fields, atomic_add="float32").pipe(CHIP)
 
 
 @sampled(20, 80)
