@@ -158,22 +158,22 @@ def _list_bytes(tensors: Sequence[Tensor]) -> bytes:
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:
-    """Return a number as int or float for the recorder: float if `kind` is FLOAT, int if it is INTEGER, for None as given. A
-    bool is an int; any other value is converted by `float`.
+    """Return a number for the recorder: an int if `kind` is INTEGER, a float if it is FLOAT, an int or a float for None. A bool
+    is an int.
 
-    Raises SimError for one that `float` refuses, and for a fraction or more than 64 bits where `kind` is INTEGER.
+    `float` converts other values, but for INTEGER every value that is not an int (3.0, "3") is a SimError. So is a value that
+    `float` refuses or that is beyond its range, and an int outside -2^63 to 2^64 - 1 unless `kind` is FLOAT.
     """
     if isinstance(value, bool | np.bool_):
         value = int(value)
     whole = isinstance(value, int | np.integer)
-    if not whole and not isinstance(value, float | np.floating):
-        try:  # half and bfloat16 of ml_dtypes
-            value = float(value)
-        except (TypeError, ValueError):
-            raise SimError(f"{name}: {value!r} is not a number") from None
-    if kind == INTEGER:
-        if not whole:
-            raise SimError(f"{name}: {value!r}; the kernel takes a whole number")
-        if not -(1 << 63) <= value < 1 << 64:
-            raise SimError(f"{name}: {value}; a number of the kernel has at most 64 bits")
-    return int(value) if whole and kind != FLOAT else float(value)
+    if kind == INTEGER and not whole:
+        raise SimError(f"{name}: {value!r}; the kernel takes a whole number")
+    if whole and kind != FLOAT and not -(1 << 63) <= value < 1 << 64:
+        raise SimError(f"{name}: a number outside -2^63 to 2^64 - 1; a number of the kernel has at most 64 bits")
+    try:
+        return int(value) if whole and kind != FLOAT else float(value)  # half and bfloat16 of ml_dtypes are no np.floating
+    except OverflowError:
+        raise SimError(f"{name}: a number beyond the range of a float; allowed is up to 1.8e308") from None
+    except (TypeError, ValueError):
+        raise SimError(f"{name}: {value!r} is not a number") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,7 @@ REGISTER_TILING_DEFAULT(optiling::Outer)
     kernel = made(tmp_path, text + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
     fields = {"first": 3, "inner.parts[2]": 4}
     assert (asim.launch(kernel, 1, asim.empty(64, "float32"), tiling=fields).outputs["z"] == 7).all()
+    assert "first: a number outside" in refusal(kernel, asim.empty(64, "float32"), tiling=fields | {"first": 1 << 64})
 
 
 def test_a_cube_tiling_by_its_fields_needs_no_registration(tmp_path: Path) -> None:
@@ -163,6 +165,11 @@ def test_numbers_are_what_the_kernel_takes(tmp_path: Path) -> None:
     assert "'f'" in refusal(kernel, out, n=1), "a number is missing"
     assert "f: 'a' is not a number" in refusal(kernel, out, n=1, f="a")
     assert "at most 64 bits" in refusal(kernel, out, n=1 << 64, f=0)
+    assert "at most 64 bits" in refusal(kernel, out, n=10**5000, f=0), "Python writes no number of so many digits"
+    for value in (3.0, np.float32(3), "3"):
+        assert "the kernel takes a whole number" in refusal(kernel, out, n=value, f=0)
+    for value in (10**400, Fraction(-(10**400))):
+        assert "f: a number beyond the range of a float" in refusal(kernel, out, n=1, f=value)
 
 
 LISTS = """
