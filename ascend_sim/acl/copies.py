@@ -77,9 +77,10 @@ def aclrtMemcpyAsync(dst: Any, destMax: int, src: Any, count: int, kind: int, st
 
 @call()
 def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
-    """Set `count` bytes (at most `maxCount`) of device memory to the low 8 bits of `value` now and return ret.
+    """Set `count` bytes of device memory to the low 8 bits of `value` now and return ret, an error if `count` is above
+    `maxCount`. It takes no simulated time.
 
-    Runs queued work before, takes no simulated time and warns, as aclrtMemcpy does.
+    Only if the default stream has queued work, the work of all streams runs before. Fails and warns as aclrtMemcpy does.
     """
     memset = _Memset(devPtr, maxCount, value, count)
     _before("aclrtMemset", memset.uses)

@@ -74,7 +74,7 @@ def _units(name: str, f: Fields) -> list[int]:
 
 
 def strides_of(name: str, f: Fields) -> tuple[int, ...]:
-    """Return the bytes from repeat to repeat of each operand."""
+    """Return the bytes from repeat to repeat of each operand with a repeat stride, in the order of `sides_of`."""
     units = zip(sides_of(name, f), _units(name, f), strict=True)
     return tuple(f[f"{side}_repeat_stride"] * unit for side, unit in units)
 

@@ -36,7 +36,9 @@ class _Outer(NamedTuple):
 
 
 class StampedLoops:
-    """Base of a builder whose loops are written once as stamps, and the state carried from piece to piece; see `stamp`."""
+    """Base of a builder whose loops (`stamped`) are written once as stamps (kernel/stamp.py), with the state that one piece
+    leaves to the next (`carry`).
+    """
 
     if TYPE_CHECKING:
         core_kind: str

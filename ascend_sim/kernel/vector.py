@@ -284,9 +284,10 @@ class VectorMethods:
         self._emit((Gather, dst.dtype, count, source), dst.address, src.address, offsets.address)
 
     def transpose(self, dst: Tensor, src: Tensor) -> None:
-        """dst[c, r] = src[r, c].
+        """Transpose src into dst: dst[c, r] = src[r, c].
 
-        Raises SimError unless dst has as many rows as src has columns, and the reverse.
+        The rest of the last 32-byte block of each row of dst becomes zero. Raises SimError for two formats, and unless dst has
+        as many rows as src has columns, and the reverse.
         """
         self._same_format("transpose", dst, src)
         if (dst.rows, dst.columns) != (src.columns, src.rows):

@@ -64,7 +64,9 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
 
 
 def to_whole(values: NDArray[np.float32], rounding: str) -> NDArray[np.float32]:
-    """Return float32 numbers rounded to whole ones by a cast mode of the vector unit but ODD; infinities and NaN stay."""
+    """Return float32 numbers rounded to whole ones by RINT, NONE (as RINT), FLOOR, CEIL, TRUNC or ROUND, in upper case;
+    infinities and NaN stay. Raises KeyError for any other mode.
+    """
     return np.asarray(_TO_WHOLE[rounding](values.astype(np.float64)), np.float32)  # float32 would round + 0.5
 
 

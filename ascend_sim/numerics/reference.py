@@ -60,7 +60,8 @@ def goes_up(parts: Split, mode: str) -> bool:
     alone.
 
     An exact value is not. rint: nearest, ties to even; round: nearest, ties away from zero; rnz: nearest, ties toward zero;
-    floor, ceil, trunc: toward -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest).
+    floor, ceil, trunc: toward -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest). Modes
+    are in lower case; any other text counts as trunc.
     """
     rest, odd = parts.remainder, parts.units % 2 == 1
     if rest == 0:

@@ -232,7 +232,7 @@ def _parse(value: str | float) -> Fraction | float:
 
 
 def _is_finite_text(value: str | float) -> bool:
-    """Return True for a text of a number; False for inf and nan, and for what is not text. "1e400" is one though Python reads
-    it as infinity.
+    """Return True if `value`, which `float` accepts, is text of a finite number: not inf or nan. "1e400" counts as finite,
+    though Python reads it as infinity.
     """
     return isinstance(value, str) and not value.strip().lower().lstrip("+-").startswith(("inf", "nan"))

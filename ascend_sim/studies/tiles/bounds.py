@@ -69,8 +69,8 @@ class Bounds:
         return {name: int(cycles[0]) for name, cycles in bounds.items()}, int(blocks[0])
 
     def least(self, tilings: Sequence[Tiling]) -> tuple[Ints, Ints]:
-        """Return two arrays with a number for each tiling: its least cycles, the largest of its bounds, and its block with
-        the most work.
+        """Return two arrays with a number for each of one or more tilings of one kernel: its least cycles, the largest of its
+        bounds; and the busier of two blocks, the first and the last with the most tasks.
         """
         bounds, blocks = self._all(tilings)
         return np.max(list(bounds.values()), axis=0), blocks

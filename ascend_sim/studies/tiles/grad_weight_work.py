@@ -56,8 +56,8 @@ class GradWeightWork(Prices):
         """(first row, rows, tap) of pixels that were asked for, by number."""
 
     def of(self, tilings: Sequence[GradWeightTiling]) -> TilingWork:
-        """Return the work of `tilings`: tasks, the cycles of a block by pipe, and the bytes of all blocks; no byte is known
-        to miss the L2.
+        """Return the `TilingWork` of `tilings`: numbers of tasks, a function for the least cycles of chosen blocks, and the
+        bytes of all blocks. `missed` is 0.
         """
         keys, place = numbered((_SHAPE(tiling), _STEPS(tiling)) for tiling in tilings)
         shapes, of_shape = numbered(shape for shape, _ in keys)
@@ -230,8 +230,9 @@ class GradWeightWork(Prices):
     ) -> _Pixels:
         """Return the steps and loads over the pixels of `rows` rows of gradOutput in one image, from `row` on.
 
-        `taps` above 0: taps are split, and this is tap `tap`. `strips` are the columns of a strip, 0 for whole rows. Steps that
-        meet padding alone do not occur, and then no load of their strip is counted.
+        `taps` above 0: taps are split, and this is tap `tap`. `strips` are the columns of a strip, 0 for whole rows. A step
+        that meets padding alone is left out; if one is, no load of its strip (of all rows if `strips` is 0) is counted. Loads
+        are in bytes per channel block.
         """
         steps: Counter[int] = Counter()
         even: Counter[int] = Counter()

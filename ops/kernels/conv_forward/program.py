@@ -123,8 +123,10 @@ class _ForwardBuilder:
         return self.k.finish()
 
     def piece(self, number: int, n_parts: int, parts: int) -> tuple[tuple[int, ...], int] | None:
-        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None if y has none of its pixels
-        (beyond the last strip's columns) or none of its channels.
+        """Return ((strip, group, depth, first pixel, pixels, first channel, channels), image) of tile `number`; None if y has
+        none of its pixels (beyond the last strip's columns) or none of its channels.
+
+        `parts` is the number of tiles along M (pixels) of one strip, `n_parts` that along N (channels) of one group.
         """
         rest, m = divmod(number, len(self.strips) * parts)
         rest, n = divmod(rest, n_parts)

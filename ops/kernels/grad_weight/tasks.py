@@ -54,7 +54,9 @@ class GradWeightTask:
 
 
 def grad_weight_tasks(tiling: GradWeightTiling, inp: TilingInput, core: int) -> list[GradWeightTask]:
-    """Return the tasks of one core, in order; a StreamK part comes last. A core beyond the work has none."""
+    """Return the tasks of `core`, which is below `block_dim`, in order; a StreamK part comes last. Returns [] for a core for
+    which no task is left.
+    """
     axes = _Axes(tiling, inp)
     if tiling.stream_k_type == STREAM_NONE:
         return [axes.task(i) for i in core_share(axes.total, tiling.block_dim, core)]

@@ -305,7 +305,9 @@ class _CoreShare:
         return k * FRACTAL * p.w_out * p.stride_w * self.rows(fractals) * buffers
 
     def b_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Return the elements of weights in L1: `k` C_out blocks, `fractals` of channels, times `buffers` (1 if all)."""
+        """Return the elements that weights take in L1: all taps of `k` C_out blocks and `fractals` fractals of channels, times
+        `buffers`. The share's whole K and N take one buffer.
+        """
         if fractals == self.n and k == self.k_blocks:
             buffers = 1
         return k * FRACTAL * self.inp.taps * fractals * FRACTAL * buffers

@@ -247,7 +247,9 @@ class _TbeBuilder:
         self.pipeline.load_right()
 
     def leave_out(self, tile: HeldTile, pixels: int) -> None:
-        """Fill L0B with zeros and free both halves without a product, for a plane in the padding."""
+        """Fill the current half of L0B with zeros for `pixels` pixels, then free it and the current half of L0A without a
+        product; for a plane in the padding.
+        """
         right = self.pipeline.right[self.pipeline.operands.filling]
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()

@@ -123,8 +123,9 @@ class TbeWalks:
         return self._known[k]
 
     def _made(self, k: range) -> Iterator[tuple[TbePart, int]]:
-        """Yield (part, its row) of the walk over units `k` of K; equal parts are one object.
+        """Yield (part, row of gradOutput with which it begins) of the walk over units `k` of K; equal parts are one object.
 
+        In a signal the row's place is taken by the pixel; for a gather it is 0.
         A walk of more than FEW steps is cut where L1 loads other pixels, unless it gathers (`moves`); others are one part.
         """
         runs = list(self._runs(k))

@@ -106,7 +106,9 @@ def _cuts(p: FilterProblem) -> Iterator[Cuts]:
 
 
 def _whole_images(p: FilterProblem, batch: int, depth: int) -> bool:
-    """Return True unless gradOutput's depth is cut so that a core's planes are neither whole images nor divide one evenly."""
+    """Return True unless `batch` parts of the images and `depth` parts of gradOutput's depth give a core planes that neither
+    are whole images nor divide one evenly.
+    """
     d_out = p.problem.d_out
     planes = ceil_div(p.problem.n, batch) * (d_out // depth)
     return depth == 1 or planes % d_out == 0 or d_out % planes == 0
