@@ -178,15 +178,17 @@ class _Filter:
             low, high = max(first - begin, 0), min(first + count - begin, inp.cout_padded)
             merged = min(inp.group_extension, inp.problem.groups - group * inp.group_extension)
             real = merged * self.cout
+            written = inp.cin1 if padding else ceil_div(merged * self.cin, layout.c0)  # channel blocks that dW has
             if not padding:
                 high = min(high, real)
             for start, channels_here in cut(high - low, channels) if high > low else []:
                 present = min(max(real - low - start, 0), channels_here)
                 # Where groups are merged a piece depends on the channel that it begins at.
                 begins, place = (0, low + start) if inp.group_extension == 1 else (low + start, 0)
-                for block in blocks:
+                for block, count_here in blocks:
                     for span in spans:
-                        piece = FilterPiece(begins, channels_here, present, *block, *span)
+                        held = min(count_here, written - block)
+                        piece = FilterPiece(begins, channels_here, present, block, held, *span)
                         if padding or any(self._runs(piece)):
                             yield piece, (group, place)
 

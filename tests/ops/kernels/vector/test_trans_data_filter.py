@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.transfer import DataCopy
@@ -156,3 +157,16 @@ def test_what_a_report_needs() -> None:
     assert task.info["formats"] == {"input": "FRACTAL_Z", "output": "NCHW"}
     assert task.info["shapes"] == {"input": [200, 12, 16, 8], "output": [192, 64, 25]}  # as a profiler prints it
     assert task.info["dtypes"] == {"input": "float32", "output": "float32"}
+
+
+@pytest.mark.parametrize("on", ["ascend910a", "ascend310p3"])
+@pytest.mark.parametrize(("groups", "filters", "channels"), [(3, 8, 16), (5, 4, 16), (3, 8, 32)])
+def test_channel_blocks_that_the_last_group_lacks_are_not_read(on, groups, filters, channels):
+    """Deterministic dW writes none of them: the last merged group has fewer groups than the others."""
+    tensors = [
+        TensorSpec(shape, "float16")
+        for shape in ((1, groups * filters, 6), (1, groups * channels, 10), (groups * filters, channels, 5))
+    ]
+    arguments = [None, [1], [0], [1], False, [0], groups, [False, True, False]]
+    found = convolution_backward(*tensors, *arguments, chip=on, mode="timing", deterministic=True, check=True)
+    assert not found.report.findings
