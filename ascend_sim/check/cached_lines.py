@@ -110,10 +110,8 @@ def _held(subject: Subject, number: int, rows: Ints, lines: Ints) -> tuple[Ints,
 def _cleans(subject: Subject, number: int) -> Iterator[tuple[Ints, Ints | None]]:
     """Yield (rows of a program that write lines of the data cache back, addresses of the lines; None for all lines)."""
     program, table = subject.programs[number], subject.programs[number].table
-    bases, size = (
-        np.asarray([tensor.base for tensor in subject.task.tensors], np.int64),
-        subject.chip.scalar.data_cache_line_bytes,
-    )
+    bases = np.asarray([tensor.base for tensor in subject.task.tensors], np.int64)
+    size = subject.chip.scalar.data_cache_line_bytes
     for argument, one in enumerate(table.instructions):
         if isinstance(one, CleanDataCache):
             cleaned = np.flatnonzero(program.rows[:, 0] == argument)
