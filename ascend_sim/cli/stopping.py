@@ -44,6 +44,7 @@ def listen() -> None:
     for number in _WORDS:
         if signal.getsignal(number) != signal.SIG_IGN:  # that is how nohup starts a command
             signal.signal(number, _stop)
+    sys.unraisablehook = _raise_again
     threading.Thread(target=_watch_memory, daemon=True).start()
 
 
@@ -88,6 +89,20 @@ def _stop(number: int, frame: FrameType | None) -> None:
         _raised = MemoryLimitError(_too_much.pop())
     else:
         _last, _raised = signal.Signals(number), KeyboardInterrupt()
+    raise _raised
+
+
+def _raise_again(dropped: sys.UnraisableHookArgs) -> None:
+    """Raise the exception of the last signal again, a little later, when Python dropped it, as it does in a finalizer."""
+    if dropped.exc_value is not _raised or not hasattr(signal, "setitimer"):
+        return sys.__unraisablehook__(dropped)
+    signal.signal(signal.SIGALRM, _raise)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    """Raise the exception of the last signal."""
+    assert _raised is not None
     raise _raised
 
 

@@ -176,6 +176,27 @@ def test_more_memory_than_the_limit_is_one_line(started: Callable[..., subproces
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_whose_exception_python_drops_is_raised_again(number: signal.Signals) -> None:
+    """Python drops the exceptions of finalizers."""
+    code = (
+        "import os, time\n"
+        "from ascend_sim.cli import stopping\n"
+        "class Held:\n"
+        "    def __del__(self):\n"
+        f"        os.kill(os.getpid(), {int(number)})\n"
+        "        time.sleep(0.1)\n"
+        "stopping.listen()\n"
+        "try:\n"
+        "    Held()\n"
+        "    time.sleep(20)\n"
+        "except KeyboardInterrupt as error:\n"
+        "    print(error is stopping.raised())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
+
+
 def test_work_that_goes_on_after_errors_ends_at_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial that is refused is left out; one in which the memory ends must not be."""
 
