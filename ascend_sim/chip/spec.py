@@ -145,7 +145,7 @@ class ChipSpec(Section):
         data = json.loads(text)
         spec = _adapter().validate_json(json.dumps(data["chip"]), context=PLAIN)
         return spec.with_sources(
-            {place: Source(unit, text, tuple(rows)) for place, (unit, text, rows) in data["sources"].items()}
+            {place: Source(unit, text, tuple(rows)) for place, (unit, text, rows) in dict(data["sources"]).items()}
         )
 
     def numbers(self) -> dict[str, Any]:

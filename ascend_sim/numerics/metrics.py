@@ -122,7 +122,10 @@ def compare(
     has; any two NaNs are. Works in chunks, float64 inside. Raises `SimError` for different shapes, an unknown format
     (integers have none, so they need `dtype`), and values that are not real numbers.
     """
-    actual, golden = np.asarray(result), np.asarray(reference)
+    try:
+        actual, golden = np.asarray(result), np.asarray(reference)
+    except ValueError as error:
+        raise SimError("compare: rows of different lengths make no array of numbers") from error
     if actual.dtype.kind in "USO":
         raise SimError(f"compare: {result!r} is no array of numbers; compare_runs lays cases, runs and folders side by side")
     if actual.shape != golden.shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import warnings
@@ -84,6 +85,13 @@ def test_a_chip_comes_back_from_json(name: str) -> None:
     chip = load_chip(name)
     back = ChipSpec.from_json(chip.to_json())
     assert back == chip and back.sources == chip.sources
+
+
+@pytest.mark.parametrize("sources", [None, 1, "x", [1], ["x"], {"clock": 1}])
+def test_a_text_that_holds_no_chip(sources: object) -> None:
+    text = json.dumps(json.loads(load_chip("ascend910b3").to_json()) | {"sources": sources})
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        ChipSpec.from_json(text)
 
 
 def test_what_was_worked_out_of_a_chip_does_not_make_it_another() -> None:

@@ -179,3 +179,8 @@ def test_names_are_no_arrays():
     for reference in (["a", "b"], [1j, 2], [None, 1]):
         with pytest.raises(SimError, match="real numbers are needed"):
             compare(np.zeros(2), reference)
+
+
+def test_rows_of_different_lengths_are_refused() -> None:
+    with pytest.raises(SimError, match=r"^compare: rows of different lengths make no array of numbers$"):
+        compare([[1.0, 2.0], [3.0]], np.ones((2, 2)))

@@ -43,9 +43,17 @@ def base_tensors(case: Case) -> dict[str, Array]:
 
 
 def given_tensors(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the caller's arrays as float32 by name. Raises SimError for names or shapes other than the case's."""
+    """Return the caller's arrays as float32 by name. Raises SimError for names or shapes other than the case's, and for values
+    that are no numpy arrays of numbers.
+    """
+    if not isinstance(tensors, Mapping):
+        raise SimError(f"tensors must be a dict of arrays by name, not {type(tensors).__name__}")
+    for name, array in tensors.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind in "USOc":
+            found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise SimError(f"tensors: {name} must be a numpy array of numbers, not {found}")
     shapes = {name: shape for name, (shape, _) in case.tensors.items()}
-    given = {name: tuple(array.shape) for name, array in tensors.items()}
+    given = {name: array.shape for name, array in tensors.items()}
     if given != shapes:
         raise SimError(f"tensors: {given} given; the case needs {shapes}")
     return {name: array.astype(np.float32) for name, array in tensors.items()}

@@ -298,6 +298,21 @@ def test_tensors_from_a_file(case, table, tmp_path):
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(
+    ("tensors", "why"),
+    [
+        ([1], "tensors must be a dict of arrays by name, not list"),
+        ({"input": [[1.0], [2.0, 3.0]]}, "tensors: input must be a numpy array of numbers, not list"),
+        ({"input": np.array(["a"])}, "tensors: input must be a numpy array of numbers, not an array of <U1"),
+        ({"input": np.ones(3)}, "tensors: {'input': (3,)} given; the case needs {"),
+    ],
+)
+def test_tensors_that_are_no_arrays_of_the_case(tensors, why):
+    with pytest.raises(SimError) as refused:
+        precision("fp32_keep", tensors=tensors)
+    assert str(refused.value).startswith(why)
+
+
 def test_a_row_with_findings_has_not_passed():
     row = precision_run.PrecisionRow("ascend910b3", "float16", 0, "blas", 0, outputs={"grad_input": {"correct": True}})
     assert row.passed and not replace(row, findings=1).passed
