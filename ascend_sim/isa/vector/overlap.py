@@ -3,13 +3,16 @@
 Within a repeat source and destination must be the same bytes or apart, and no repeat may read what an earlier one wrote. Add,
 Sub, Mul, Max, Min, AddRelu and SubRelu may continue from their own result: dst and src1 in one place, one of them with a stride
 of 0. Where a page does not mention overlap there may be none (asc-devkit, general constraints: stated). A cast to a narrower
-format may begin where its source does (its page warns of wider ones alone: derived). Results of a reduction or a GatherMask may
-begin where the source does, if no repeat reads those of an earlier one (stated: the library's ReduceSum, ReduceMax and
-SoftmaxGrad reduce repeats, blocks and pairs in place on dav-2201; example of the GatherMask page).
+format may begin where its source does (its page warns of wider ones alone: derived). A cast to a wider format may end where its
+source does or before, so that no result covers a later element (derived: GeGluGradV2, LayerNormGradV3 and
+MoeGatingTopKSoftmax convert so from the upper half of a buffer). Results of a reduction or a GatherMask may begin where the
+source does, if no repeat reads those of an earlier one (stated: the library's ReduceSum, ReduceMax and SoftmaxGrad reduce
+repeats, blocks and pairs in place on dav-2201; example of the GatherMask page).
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -104,13 +107,15 @@ def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
     """Return the reason why an element-wise instruction's source may not begin `distance` bytes behind dst; "" if it may.
 
-    A repeat may not read what an earlier one wrote (`_runs_on` apart), nor overlap its own result in part; equal bytes are
-    allowed, and results that are narrower and begin at the same byte.
+    A repeat may not read what an earlier one wrote (`_runs_on` apart), nor overlap its own result in part. Allowed are equal
+    bytes, results that are narrower and begin at the same byte, and wider ones that end at the same byte or before.
     """
     if instruction.blocks:
         return _of_blocks(instruction, operand, distance)
     written, read = _repeats(instruction, chip, "dst", 0), _repeats(instruction, chip, operand, distance)
     same = (written.start == read.start) & (written.end <= read.end)
+    if isinstance(instruction, VectorCast) and operator.gt(*_sizes(instruction)):
+        same |= written.end <= read.end
     if ((written.start < read.end) & (read.start < written.end) & ~same).any():
         return f"{operand} begins {distance} bytes from dst and lies partly over it within a repeat"
     return "" if _runs_on(instruction, operand, distance) else _read_again(operand, distance, written, read)
