@@ -53,10 +53,10 @@ class KernelEntry:
 def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
     """Return the kernels defined in a file (`__global__ ... void`), in order; declarations do not count.
 
-    `__global__` may stand in a macro without parameters, of the file or of a header of the user's that it includes, from its
-    folder or from a folder of `include`. Raises SimError for a missing or unreadable file.
+    `__global__` may stand in a macro of the file or of a header of the user's that it includes, from its folder or from a
+    folder of `include`. Raises SimError for a missing or unreadable file.
     """
-    plain, _ = _plain(path, include)
+    plain = _plain(path, include)
     listed: list[KernelEntry] = []
     for match in _ENTRY.finditer(plain):
         end = _closing(plain, match.end())
@@ -101,8 +101,7 @@ def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[
     """
     there = entries(path, include)
     if not there:
-        hint = "".join(f"; write that out in place of the macro {name}" for name in _plain(path, include)[1])
-        begins = f'no kernel; one begins with extern "C" __global__ __aicore__ void NAME({hint}'
+        begins = 'no kernel; one begins with extern "C" __global__ __aicore__ void NAME('
         raise SimError(f"{shown_file(str(path))}: {begins}")
     listed = ", ".join(dict.fromkeys(one.name for one in there))
     if name is None:
@@ -119,12 +118,11 @@ def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[
     raise SimError(f"{shown_file(str(path))}: no kernel {name!r}; give one of {listed}")
 
 
-def _plain(path: Path, include: Sequence[Path]) -> tuple[str, list[str]]:
-    """Return a file's text with blanks for comments, strings and characters, and the names of macros with parameters that hold
-    `__global__`.
+def _plain(path: Path, include: Sequence[Path]) -> str:
+    """Return a file's text with blanks for comments, strings and characters, and with macros that hold `__global__` replaced by
+    what they stand for.
 
-    The names of other such macros are replaced by what they stand for. Every line stays where it is. Raises SimError for a
-    missing or unreadable file.
+    Every line stays where it is. Raises SimError for a missing or unreadable file.
     """
     if not path.is_file():
         raise SimError(f"{path}: {why_no_file(path)}; give a C++ file with a kernel")
@@ -133,15 +131,31 @@ def _plain(path: Path, include: Sequence[Path]) -> tuple[str, list[str]]:
     except OSError as error:
         raise SimError(f"{path}: cannot be read: {error.strerror or error}") from None
     plain = _BETWEEN.join(_NOISE.sub(_blank, text) for text in texts.values())
-    hidden: list[str] = []
     while (macro := _MACRO.search(plain)) is not None:
         name, value = macro["name"], macro["value"].replace("\\\n", " ")
         plain = plain[: macro.start()] + _blank(macro) + plain[macro.end() :]
         if value.startswith("("):
-            hidden.append(name)
+            plain = _with_calls(plain, name, value)
         else:
             plain = re.sub(rf"\b{name}\b", value.replace("\\", r"\\"), plain)
-    return plain.rpartition(_BETWEEN)[2], hidden
+    return plain.rpartition(_BETWEEN)[2]
+
+
+def _with_calls(text: str, name: str, macro: str) -> str:
+    """Return a text with each call of the macro `name` replaced by what it stands for and as many ends of lines as it had.
+
+    `macro` is the definition behind the name: "(PARAMETERS) BODY".
+    """
+    end = _closing(macro, 1)
+    parameters, body = [one.strip() for one in macro[1:end].split(",")], macro[end + 1 :]
+    pieces, begin = [], 0
+    for call in re.finditer(rf"\b{name}\s*\(", text):
+        end = _closing(text, call.end())
+        values = dict(zip(parameters, map(str.strip, _parts(text[call.end() : end])), strict=False))
+        said = "".join(values.get(word, word) for word in re.split(r"(\w+)", body))
+        pieces += [text[begin : call.start()], re.sub(r"\s*##\s*", "", said), "\n" * text.count("\n", call.start(), end)]
+        begin = end + 1
+    return "".join([*pieces, text[begin:]])
 
 
 def included(path: Path, include: Sequence[Path]) -> dict[Path, str]:

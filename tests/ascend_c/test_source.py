@@ -57,14 +57,31 @@ def test_a_kernel_of_one_name_may_stand_twice(tmp_path: Path) -> None:
 
 
 def test_the_beginning_of_a_kernel_may_be_a_macro(tmp_path: Path) -> None:
-    """The line behind a macro's definition is no part of it; one with parameters is named where there is no kernel."""
+    """The line behind a macro's definition is no part of it."""
     path = tmp_path / "macro.cpp"
     begins = "#define BEGIN \\\n  __global__\n#define KERNEL BEGIN __aicore__\nvoid helper() {}\n"
     path.write_text(f"{begins}KERNEL void one(GM_ADDR x) {{}}\n__global__ void other() {{}}\n")
     assert entries(path) == [KernelEntry("one", 5, ("x",)), KernelEntry("other", 6, ())]
-    path.write_text("#define KERNEL(N) __global__ void N\nKERNEL(one)(GM_ADDR x) {}\n")
-    with pytest.raises(SimError, match=r"no kernel; .* void NAME\(; write that out in place of the macro KERNEL$"):
-        choose(path, None)
+
+
+def test_a_kernel_may_be_a_call_of_a_macro(tmp_path: Path) -> None:
+    """Calls may stand in other macros and on several lines; entries have the lines of the calls."""
+    path = tmp_path / "declared.cpp"
+    path.write_text(
+        "#define SCALE(T, cores, ...) \\\n"
+        '    extern "C" __global__ cores void scale_##T(GM_ADDR x, uint32_t n_##T) \\\n'
+        "    { scale<T>(x, n_##T); }\n"
+        "#define BOTH(cores) SCALE(half, cores) SCALE(float, cores)\n"
+        "BOTH(__vector__)\n"
+        "SCALE(int32_t,\n      __mix__(1, 2),\n      more)\n"
+        "__global__ void last(GM_ADDR x) {}\n"
+    )
+    assert entries(path) == [
+        KernelEntry("scale_half", 5, ("x", "n_half"), cores="AIV"),
+        KernelEntry("scale_float", 5, ("x", "n_float"), cores="AIV"),
+        KernelEntry("scale_int32_t", 6, ("x", "n_int32_t"), cores="MIX"),
+        KernelEntry("last", 9, ("x",)),
+    ]
 
 
 def test_the_beginning_of_a_kernel_may_be_a_macro_of_an_included_header(tmp_path: Path) -> None:
