@@ -22,7 +22,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag
 from ascend_sim.kernel.described import Key
-from ascend_sim.kernel.inspection import Allocated, Line, Notes, current_inspection
+from ascend_sim.kernel.inspection import Allocated, Line, Notes, current_inspection, shown_file
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sync import Flag
@@ -249,8 +249,13 @@ def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None
         stands = np.cumsum(np.where(own, moves, 0)[shape])
         twice = np.flatnonzero(stands > k.chip.sync.flag_max)
         if len(twice):
-            text = f"flag {name!r} is set twice without a wait between; a flag holds {k.chip.sync.flag_max} (sync.flag_max)"
-            _refuse(k, text, recording.lines[recording.rows[twice[0], 1]])
+            earlier = np.flatnonzero(own[shape[: twice[0]]])[-1]
+            before, line = (recording.lines[recording.rows[row, 1]] for row in (earlier, twice[0]))
+            place = "" if before in (None, line) else f", first in {shown_file(before[0])}:{before[1]}"
+            text = (
+                f"flag {name!r} is set twice without a wait between{place}; a flag holds {k.chip.sync.flag_max} (sync.flag_max)"
+            )
+            _refuse(k, text, line)
 
 
 def _may_set_twice(k: Kernel, rows: NDArray[np.int64], names: Sequence[str], moves: NDArray[np.int64]) -> bool:

@@ -196,6 +196,19 @@ def test_check_tells_it_with_its_line(refusing: Any, number: int) -> None:
     assert not report.passed and f"kernel.cpp:{line}" in report.render(), report.render()
 
 
+def test_a_flag_that_is_set_twice_names_the_line_of_its_first_set(tmp_path: Path) -> None:
+    """Also where that is the line of a TPipe, which holds M_MTE1 0 to 2 on a cube core."""
+    begins = (
+        'extern "C" __global__ __aicore__ void cube(GM_ADDR x) { KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);\nTPipe pipe;'
+    )
+    one = "SetFlag<HardEvent::M_MTE1>({0});", "WaitFlag<HardEvent::M_MTE1>({0});"
+    for event, first, lines in ((1, 4, "{0}"), (3, 6, "{0}{1}\n{0}\n{0}\n{1}{1}")):
+        text = f"{begins}\n{lines.format(*one).format(event)}\n}}\n"
+        said = refusal(made(tmp_path, text), floats(64))
+        assert f"kernel.cpp:{first + 1}: " in said and f"set twice without a wait between, first in {tmp_path}" in said
+        assert f"kernel.cpp:{first}; a flag holds 1" in said
+
+
 PLANTED = {
     "missing wait": "DataCopy(a, xg, 64);\nMuls(d, a, 2.0f, 64); SetFlag<HardEvent::V_MTE3>(0);"
     " WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);",
