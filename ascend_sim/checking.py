@@ -3,22 +3,24 @@
 report = ascend_sim.check_kernel(add, 48, x, y, ascend_sim.empty(x.shape, "float16"), chip="ascend910b3")
 report.passed, report.findings, print(report.render())
 
-Nothing is computed, so tensors need no values; what the checks find is in `ascend_sim.check`.
+Tensors need no values: those that have some show if outputs depend on unwritten bytes. What the checks find is in
+`ascend_sim.check`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.check.findings import CheckReport
+from ascend_sim.check.findings import CheckFinding, CheckReport, sort_findings
 from ascend_sim.check.run import check_tasks, check_timeline
 from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.function import KernelFunction
-from ascend_sim.launching import flags_of, prepared
+from ascend_sim.launching import NO_OUTPUT_DEPENDS, flags_of, outputs_depend, prepared
 from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.runtime import Device
 from ascend_sim.settings import check_options, disarmed_warnings
@@ -39,7 +41,8 @@ def check_kernel(
 
     Arguments are those of `launch`; arrays hold values, `empty` tensors are to be filled, and those with `workspace=True` hold
     nothing at first. `disarm` names flags whose waits are ignored. A fault inside the kernel that a launch would refuse is a
-    finding. Raises SimError for arguments that do not fit kernel or chip, and for unknown tools.
+    finding. Reads of unwritten bytes of buffers are warnings if `outputs_depend` is False. Raises SimError for arguments that
+    do not fit kernel or chip, and for unknown tools.
     """
     check_options(LaunchOptions, {"chip": chip, "disarm": disarm})
     spec, flags = chip_of(chip), flags_of(disarm)
@@ -47,11 +50,21 @@ def check_kernel(
     report = check_tasks(
         spec, [made.task], roles=made.roles, tools=tools, strict=True, disarm={made.task.name: flags} if flags else None
     )
+    reads = [one for one in report.findings if one.kind == "uninitialized read" and one.space != "GM"]
+    alone = reads and all(one in reads or one.level != "ERROR" for one in report.findings)
+    if alone and not outputs_depend(kernel, blocks, tensors, fields, spec, flags):
+        report.findings = sort_findings([_harmless(one) if one in reads else one for one in report.findings])
     report.scalar_code = kernel.scalar_code(made.started.shared)
     races = [(one.space, frozenset(place.pipe for place in one.places)) for one in report.findings if len(one.places) > 1]
     report.remarks.extend(kernel.remarks_on(races))
     report.remarks.extend(disarmed_warnings(flags, "timing"))
     return report
+
+
+def _harmless(read: CheckFinding) -> CheckFinding:
+    """Return a read of unwritten bytes as a warning: no output depends on them."""
+    made = replace(read, level="WARNING", advice=NO_OUTPUT_DEPENDS)
+    return made.at(made.places)
 
 
 def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> CheckReport:

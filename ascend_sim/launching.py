@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.engine.timeline import Timeline
+from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.expected import judge_outputs, read_expectations
 from ascend_sim.frozen import frozen, mutable
@@ -32,6 +33,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.keywords import near_names
 from ascend_sim.memory.gm import SLOT_SHIFT
+from ascend_sim.memory.local import POISON, poisoned_with
 from ascend_sim.numerics.distinct import distinct
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import SHAPE, check_kinds
@@ -39,11 +41,16 @@ from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs
-from ascend_sim.runtime import Allocation, Device, Task, ValueModel
+from ascend_sim.runtime import Allocation, Device, Task, ValueModel, run_values
 from ascend_sim.sequence import Job, RunResult, run_job
 from ascend_sim.settings import check_limit, check_options
 
 Array = NDArray[Any]
+
+_UNWRITTEN = (POISON, 0x4B, 0xC5)
+"""Bytes that unwritten buffers hold in turn: NaN, then numbers far above 0 and far below."""
+NO_OUTPUT_DEPENDS = f"no output depends on these bytes: {len(_UNWRITTEN)} runs with others in their place give the same ones"
+"""Text on reads of unwritten bytes that change no output."""
 
 
 @frozen
@@ -161,6 +168,16 @@ class LaunchJob(Job):
         """Return {"macs": the cube's multiplications, "compute_dtype": their dtype}; {} if none, or of several dtypes."""
         return _products(counts)
 
+    def settled(self, findings: list[Finding]) -> tuple[list[Finding], list[str]]:
+        """Return the findings without reads of unwritten bytes on which no output depends, and a warning on these."""
+        reads = [one for one in findings if one.kind == "uninitialised"]
+        others = [one for one in findings if one.kind != "uninitialised" and getattr(one, "level", "ERROR") == "ERROR"]
+        arguments = (self.kernel, self.blocks, self.tensors, self.fields, self.chip, self.flags)
+        if not reads or others or outputs_depend(*arguments):
+            return findings, []
+        first = f"{reads[0].text}{f' (and {len(reads) - 1} more)' if len(reads) > 1 else ''}"
+        return [one for one in findings if one.kind != "uninitialised"], [f"{first}; {NO_OUTPUT_DEPENDS}"]
+
     def outputs(self) -> dict[str, Array]:
         """Return {name: copy} of the tensors that the kernel wrote and those made with `empty`; workspaces are left out."""
         made = self.made
@@ -205,6 +222,31 @@ class LaunchJob(Job):
             "scalar_code": self.kernel.scalar_code(started.shared),
             "warnings": (f"an experiment: scalar work of {work}",) if self.work else (),
         }
+
+
+def outputs_depend(
+    kernel: Any, blocks: Any, tensors: Sequence[Any], fields: Mapping[str, Any], chip: ChipSpec, disarm: Sequence[str]
+) -> bool:
+    """Return True if the outputs of a launch depend on bytes of buffers that nothing wrote, or if that is unknown.
+
+    The launch runs for its values once for each byte of `_UNWRITTEN`, which fills the unwritten buffers. Unknown is it for
+    tensors without values and for a run that raises SimError.
+    """
+    first: list[Array] = []
+    for byte in _UNWRITTEN:
+        device = Device(chip)
+        try:
+            with poisoned_with(byte):
+                made = prepared(kernel, blocks, tensors, fields, chip, device, "functional", disarm)
+                run_values(device, [made.task], None, None)
+        except SimError:
+            return True
+        kept = [held for tensor, held in zip(made.places, made.held, strict=True) if made.roles[tensor.name] != "workspace"]
+        found = [one.data for one in kept if one.data is not None]
+        first = first or found
+        if not all(map(np.array_equal, first, found)):
+            return True
+    return False
 
 
 def flags_of(disarm: str | Sequence[str]) -> list[str]:

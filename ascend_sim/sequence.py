@@ -169,6 +169,10 @@ class Job(ABC):
     def dtypes(self) -> dict[str, str]:
         """Return {output: its format}; known once the tensors are placed."""
 
+    def settled(self, findings: list[Finding]) -> tuple[list[Finding], list[str]]:
+        """Return (the findings of a run with values that are mistakes, warnings on the others); by default all are."""
+        return findings, []
+
     @abstractmethod
     def outputs(self) -> dict[str, Array]:
         """Return the outputs by name after a run with values."""
@@ -236,6 +240,9 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         checked = check_tasks(chip, tasks, roles=job.roles, strict=job.strict)
         findings += checked.findings
         unused = [one.text for one in checked.unused]
+    if mode != "timing":
+        findings, more = job.settled(findings)
+        unused += more
     outputs = job.outputs() if mode != "timing" else {}
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
     verdicts = job.verdicts(outputs, model, timeline) if mode != "timing" else None
