@@ -20,6 +20,7 @@ Trait = Literal[
     "deterministic_grouped_3d_refused",
     "eight_bit_rules",
     "empty_refused",
+    "empty_signal_without_output",
     "empty_skips_shape_rules",
     "grad_bias_is_nd",
     "grouped_float32_grad_weight_limited",

@@ -169,6 +169,19 @@ def self_shape(c: TbcFacts) -> Failure | None:
     return same_shape("self", c.tensor("self"), (out_time, batch, out_channels), "[T_in + 2 pad - K + 1, B, C_out]")
 
 
+@rule(
+    "empty.signal",
+    "002, 910_95, input: L may be 0 only where the derived L of out is 0 too",
+    only="documented",
+    when=lambda c: c.has("empty_signal_without_output"),
+)
+def empty_signal(c: TbcFacts) -> Failure | None:
+    out_time = c.tensor("self").shape[0]
+    if c.tensor("input").shape[0] or not out_time:
+        return None
+    return fail(f"input dimension 0 is 0, self dimension 0 is {show(out_time)}: on {c.spec.product} both must be 0")
+
+
 @rule("shape.outputs", "001 and 002, errors: output shapes; library, shape check")
 def output_shapes(c: TbcFacts) -> Failure | None:
     pairs = (("gradInput", "input"), ("gradWeight", "weight"), ("gradBias", "bias"))

@@ -174,7 +174,11 @@ def test_ruling_7_empty_tensors_of_tbc():
     assert failed_rule(check(no_batch, "910B", "documented")) == "empty.refused"
     assert status(no_batch, "910_95", "library") == 161002  # the library refuses an empty self
     no_input = tbc_call(time=0, kernel=1, pad=1)
-    assert status(no_input, "910_95") == status(no_input, "910", "library") == status(no_input, "910B", "library") == 0
+    assert status(no_input, "910") == 0
+    assert failed_rule(check(no_input, "910_95", "documented")) == "empty.signal"  # out has two steps
+    assert {status(no_input, product, "library") for product in ("910", "910B", "910_95")} == {0}
+    neither = tbc_call(time=0, kernel=3, pad=1)
+    assert status(neither, "910_95") == status(neither, "910") == 0
 
 
 @pytest.mark.parametrize(

@@ -347,6 +347,8 @@ def documented_tbc(call: ConvTbcCall, product: str) -> int:
         return INVALID
     if go.shape != (x.shape[0] + 2 * call.pad - w.shape[0] + 1, x.shape[1], w.shape[2]):
         return INVALID
+    if product in REGBASE and x.shape[0] == 0 and go.shape[0] > 0:  # 002, input: L = 0 only where out has none
+        return INVALID
     if (gi.shape, gw.shape, gb.shape) != (x.shape, w.shape, b.shape):
         return INVALID
     kind, dtype = call.cube_math_type, go.dtype  # ruling 2
