@@ -113,12 +113,12 @@ class AclDevice:
                 place = _clash(a.uses, b.uses)
                 if place is not None and (a.label, b.label) not in told:
                     told.add((a.label, b.label))
-                    self._warn(
+                    self.warn(
                         f"race: {a.label} and {b.label} run at the same time on two streams, and one of them writes {place}"
                     )
         if run.findings:
             found = run.findings[0]
-            self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
+            self.warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
         """Raise Refused for work of a stream that could not run, and forget it, so that it is raised once. None: for the first
@@ -159,13 +159,14 @@ class AclDevice:
         for entry in (*self._unseen, *self.queue):
             place = _clash([MemoryUse(touched, writes)], entry.uses)
             if place is not None:
-                self._warn(f"{what} touches {place} without a wait for {entry.label}; synchronise its stream first")
+                self.warn(f"{what} touches {place} without a wait for {entry.label}; synchronise its stream first")
                 return
 
-    def _warn(self, text: str) -> None:
-        if self.recorder is not None:
+    def warn(self, text: str, stacklevel: int = 6) -> None:
+        """Issue a RuntimeWarning at the user's line, `stacklevel` frames up, and keep one of each text for the report."""
+        if self.recorder is not None and text not in self.recorder.warnings:
             self.recorder.warnings.append(text)
-        warnings.warn(text, RuntimeWarning, stacklevel=6)
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
 
 
 @mutable(eq=False)

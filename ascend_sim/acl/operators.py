@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from itertools import combinations
 from math import prod
@@ -195,6 +194,8 @@ def _phase_one(
         raise Refused(_WRONG, error.message, error.status) from error
     except SimError as error:
         raise Refused("aclnn no kernel", str(error)) from error
+    for text in (*accepted.warnings, *plan.warnings):
+        device().warn(f"{function}GetWorkspaceSize: {text}", 5)
     used = {name: tensor for name in (*accepted.inputs, *accepted.outputs) if (tensor := tensors[name]) is not None}
     return plan.workspace_bytes, aclOpExecutor(function, device(), accepted, plan, used)
 
@@ -288,7 +289,7 @@ def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, ByteRange 
             shared = False
         if shared:
             text = f"{first} and {second} share memory: what is there in the end depends on the order of the kernels"
-            warnings.warn(text, RuntimeWarning, stacklevel=5)
+            device().warn(text)
 
 
 def _view(ready: aclOpExecutor, name: str, place: ByteRange) -> np.ndarray[Any, Any]:

@@ -1,5 +1,6 @@
 """The two phases: what they refuse, what they leave alone, and results in strided and shared memory."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -49,6 +50,37 @@ def test_handles_of_the_wrong_kind(stream):
     refused(conv.size_call(gradOutput=conv.addresses["gradOutput"]), "aclnn argument", "gradOutput", "aclTensor")
     refused(conv.size_call(stride=[1, 1]), "aclnn argument", "stride", "aclIntArray")
     refused(conv.size_call(outputMask=int_array(1, 1, 1)), "aclnn argument", "outputMask", "aclBoolArray")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cube_math_type", "said"),
+    [
+        (acl.ACL_FLOAT16, acl.USE_HF32, "USE_HF32 does nothing to float16 inputs"),
+        (acl.ACL_BF16, acl.USE_FP16, "USE_FP16 casts bfloat16 inputs to float16"),
+        (acl.ACL_FLOAT16, acl.USE_FP16, None),
+        (acl.ACL_FLOAT, acl.USE_HF32, None),
+    ],
+)
+def test_a_cube_math_type_that_the_library_overrules_is_a_warning(
+    tmp_path, monkeypatch, dtype: int, cube_math_type: int, said: str | None
+) -> None:
+    """Phase one accepts the call and says what it does instead: each time at the caller's line, once in the report."""
+    monkeypatch.setenv("ASCEND_SIM_OUT", str(tmp_path))
+    use(mode="functional")
+    stream = open_device()
+    conv = AclConvolution(cube_math_type=cube_math_type)
+    conv.tensors = {name: tensor_at(conv.addresses[name], shape, dtype=dtype) for name, shape in conv.shapes.items()}
+    for _ in range(2):
+        with warnings.catch_warnings(record=True, action="always") as told:
+            conv.prepare()
+        assert len(told) == (said is not None)
+        for warning in told:
+            assert str(warning.message).startswith(f"aclnnConvolutionBackwardGetWorkspaceSize: {said}")
+            assert Path(warning.filename) == Path(acl_calls.__file__)
+    ok(conv.launch(stream))
+    ok(acl.aclFinalize())
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["warnings"] == [str(warning.message) for warning in told]
 
 
 def test_a_call_without_a_kernel_says_so(stream, monkeypatch):
