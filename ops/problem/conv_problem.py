@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ascend_sim.frozen import frozen
+from ascend_sim.ops.problem.sizes import ceil_div, floor_sum
 
 
 @frozen
@@ -50,8 +51,18 @@ class ConvProblem:
     @property
     def plane_products(self) -> int:
         """Return the number of pairs (output plane, kernel plane) of one image whose input plane exists, and is not padding."""
-        places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)
-        return sum(0 <= place + tap * self.dilation_d < self.d_in for place in places for tap in range(self.k_d))
+        return self._planes_before(self.d_in) - self._planes_before(0)
+
+    def _planes_before(self, end: int) -> int:
+        """Return the number of pairs (output plane, kernel plane) whose input plane is before plane `end`, padding included.
+
+        The sum over the kernel planes is in closed form: both counts may be beyond 2^31.
+        """
+        reach, stride, dilation = end + self.pad_front, self.stride_d, self.dilation_d
+        taps = min(max(ceil_div(reach, dilation), 0), self.k_d)
+        full = min(max(ceil_div(reach - self.d_out * stride, dilation), 0), taps)
+        last = reach - (taps - 1) * dilation
+        return full * self.d_out + floor_sum(taps - full, dilation, stride, last + stride - 1)
 
     @property
     def met_macs(self) -> int:

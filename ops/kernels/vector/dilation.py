@@ -58,20 +58,20 @@ def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> Ke
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
     width = min(spread.target_width, room)
     height = max(room // spread.target_width, 1) if width == spread.target_width else 1
-    rows, columns = (
-        [range(start, min(start + most, size)) for start in range(0, size, most)]
-        for size, most in ((spread.target_height, height), (spread.target_width, width))
-    )
-    total = planes * len(rows) * len(columns)
+    down, across = ceil_div(spread.target_height, height), ceil_div(spread.target_width, width)
+    total = planes * down * across
     blocks = min(total, vector_cores(chip))
+
+    def part(index: int, most: int, size: int) -> range:
+        return range(index * most, min(index * most + most, size))
 
     def pieces(block: int) -> list[Window]:
         first, count = share(total, blocks, block)
         found = []
         for number in range(first, first + count):
-            rest, column = divmod(number, len(columns))
-            plane, row = divmod(rest, len(rows))
-            found.append(Window(plane, rows[row], columns[column]))
+            rest, column = divmod(number, across)
+            plane, row = divmod(rest, down)
+            found.append(Window(plane, part(row, height, spread.target_height), part(column, width, spread.target_width)))
         return found
 
     shapes = {
