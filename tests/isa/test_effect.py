@@ -132,18 +132,16 @@ def subclasses(kind: type[Instruction]) -> list[type[Instruction]]:
 
 
 IN_NUMPY = {
-    "Elementwise": "a table of arithmetic: numbers are computed where they stand",
-    "_TwoFormats": "a table of arithmetic: numbers of one format become numbers of another",
+    "ComputedRows": "numbers are computed where they stand, by a table of arithmetic or by bits of another operand",
+    "_Arithmetic": "a table of arithmetic: numbers of one format become numbers of another",
     "ReduceRows": "numbers of a row become one",
     "ReduceBlocks": "numbers of a block become one",
     "ReducePieces": "numbers of a piece become one",
     "GatherMask": "bits of another operand say which numbers it takes",
     "NamedInstruction": "its file computes numbers",
     "Compare": "numbers become bits",
-    "Select": "bits of another operand say which number it is",
     "CompareToRegister": "numbers become bits of a register that is no place in a buffer",
     "_Whole": "the mask register is no place in a buffer",
-    "SelectByRegister": "bits of the mask register say which number it is",
     "Gather": "numbers of another operand say where it lies",
     "GatherBlocks": "numbers of another operand say where its blocks lie",
     "ScalarLoad": "GM is reached through the data cache",

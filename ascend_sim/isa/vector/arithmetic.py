@@ -138,15 +138,11 @@ class VectorBinary(Elementwise):
     def __post_init__(self) -> None:
         _listed(BINARY, self.operation)
 
-    def pipe(self, chip: ChipSpec) -> str:
-        self._fit(chip, self.src1_stride)
-        return super().pipe(chip)
-
-    def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
+    def _fit(self, chip: ChipSpec) -> None:
         if self.runs_on and self.dst_stride == 0:
-            whole_blocks(chip, f"{self.name} {self.operation}", *src_strides)
+            whole_blocks(chip, self._what, self.src_stride)
         else:
-            super()._fit(chip, *src_strides)
+            super()._fit(chip)
 
     @property
     def runs_on(self) -> bool:
@@ -213,7 +209,7 @@ class VectorScalar(Elementwise):
         return self.operation == "axpy"
 
     def pipe(self, chip: ChipSpec) -> str:
-        immediate(self.dtype, self.scalar, f"{self.name} {self.operation}")
+        immediate(self.dtype, self.scalar, self._what)
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:

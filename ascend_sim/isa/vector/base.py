@@ -272,7 +272,8 @@ class VectorInstruction(Instruction):
 class RowsInstruction(VectorInstruction):
     """Base of instructions that write `rows` rows of `count` elements; strides are the bytes from row to row.
 
-    `mask` leaves elements out; `blocks` are the bytes from block to block of dst and of each source, () if all adjoin.
+    `mask` leaves elements out; `blocks` are the bytes from block to block of dst and of each source, () if all adjoin. `pipe`
+    raises SimError as `operands_fit`, and for an operation or a format of it that the chip lacks.
     """
 
     rows: int
@@ -285,34 +286,69 @@ class RowsInstruction(VectorInstruction):
         return self.rows
 
     @property
-    def _dst(self) -> tuple[int, int, int]:
-        """Return (elements, rows, bytes from row to row) of dst."""
-        return self.count, self.rows, self.dst_stride
+    def _what(self) -> str:
+        """Return the words that begin a refusal."""
+        return self.name
 
-    @property
-    def _src(self) -> tuple[int, int, int]:
-        """Return (elements, rows, bytes from row to row) of src0."""
-        return self.count, self.rows, self.src_stride
+    def _format(self, operand: str) -> str:
+        """Return the format of an operand's elements."""
+        return self.dtype
+
+    def _fit(self, chip: ChipSpec) -> None:
+        """Raise SimError if rows or blocks do not fit (`operands_fit`)."""
+        layout, sources = (self.count, self.rows, self.dst_stride), [int(getattr(self, name, 0)) for name in _STRIDES[1:]]
+        operands_fit(chip, self._what, self._format("dst"), layout, tuple(sources), self.blocks)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        self._fit(chip)
+        return super().pipe(chip)
 
     def _bytes(self, operand: str, stride: int) -> tuple[Region, ...]:
-        """Return the regions of an operand (element format `dtype`) whose rows lie `stride` bytes apart."""
-        return regions_of(operand, self.dtype, (self.count, self.rows, stride), self.mask, self.blocks)
+        """Return the regions of an operand whose rows lie `stride` bytes apart."""
+        return regions_of(operand, self._format(operand), (self.count, self.rows, stride), self.mask, self.blocks)
+
+    def _place(self, operand: str, stride: int) -> Place:
+        """Return the Place of an operand's elements, as `_bytes`."""
+        return place_of(operand, self._format(operand), (self.count, self.rows, stride), self.mask, self.blocks)
 
     def _view(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
         """Return a view of the elements of an operand whose rows lie `stride` bytes apart, in the shape of `elements`."""
-        return elements(memory, address, operand, self.dtype, (self.count, self.rows, stride), self.blocks)
+        return elements(memory, address, operand, self._format(operand), (self.count, self.rows, stride), self.blocks)
+
+    def reads(self) -> tuple[Region, ...]:
+        return self._bytes("src0", self.src_stride)
 
     def writes(self) -> tuple[Region, ...]:
         return self._bytes("dst", self.dst_stride)
 
 
+class TwoFormats(RowsInstruction):
+    """Base of instructions from the format `source` to `target`, that of dst; a repeat has the elements of the wider."""
+
+    source: str
+    target: str
+
+    def _format(self, operand: str) -> str:
+        return self.target if operand == "dst" else self.source
+
+    def _cost_key(self) -> tuple[str, int]:
+        wide = max(self.source, self.target, key=size_of)
+        return wide, self.count * size_of(wide)
+
+
+class ComputedRows(RowsInstruction):
+    """Base of instructions that compute rows of numbers: `read` returns them in the shape of the view of dst."""
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)
+
+
 @frozen
-class Elementwise(RowsInstruction):
+class Elementwise(ComputedRows):
     """`rows` rows of `count` elements of `dtype`; each element of dst is computed from the elements at its place.
 
     Strides are bytes from row to row; `row_cost` is the cost of several rows. `blocks` are the bytes from block to block of dst
-    and of each source, empty where all blocks adjoin; gaps between blocks cost nothing (assumed). `pipe` raises SimError as
-    `operands_fit`, and for an operation or a format of it that the chip lacks.
+    and of each source, empty where all blocks adjoin; gaps between blocks cost nothing (assumed).
     """
 
     operation: str
@@ -328,23 +364,13 @@ class Elementwise(RowsInstruction):
     def opcode(self) -> str:
         return self.operation
 
-    def pipe(self, chip: ChipSpec) -> str:
-        self._fit(chip, self.src_stride)
-        return super().pipe(chip)
-
-    def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
-        """Raise SimError if rows or blocks do not fit (`operands_fit`); `src_strides` are those of the sources."""
-        operands_fit(chip, f"{self.name} {self.operation}", self.dtype, self._dst, src_strides, self.blocks)
-
-    def reads(self) -> tuple[Region, ...]:
-        return self._bytes("src0", self.src_stride)
+    @property
+    def _what(self) -> str:
+        return f"{self.name} {self.operation}"
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
         """Return a view of the elements of src0 at `address`, in the shape of `elements`."""
         return self._view(memory, address, "src0", self.src_stride)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)
 
 
 def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:

@@ -15,17 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost
 from ascend_sim.isa.memory import MASK_REGISTER_BYTES, Memory
-from ascend_sim.isa.vector.base import (
-    Mask,
-    RowsInstruction,
-    VectorInstruction,
-    elements,
-    operands_fit,
-    regions_of,
-    row_cost,
-    size_of,
-    store,
-)
+from ascend_sim.isa.vector.base import Mask, ComputedRows, VectorInstruction, elements, regions_of, row_cost, size_of
 from ascend_sim.isa.vector.selection import COMPARISONS, Select
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import storage
@@ -151,7 +141,7 @@ class SelectRegisterScalar(Select):
 
 
 @frozen
-class SelectByRegister(RowsInstruction):
+class SelectByRegister(ComputedRows):
     """dst[i] = src0[i] where bit i of the mask register is set, else src1[i]; every repeat, a row here, takes the same bits.
 
     `count` elements of a row fit one repeat (else SimError by `pipe`); strides, `mask` and `blocks` are those of element-wise
@@ -171,18 +161,13 @@ class SelectByRegister(RowsInstruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         _fits_repeat(self.name, chip, self.dtype, self.count)
-        sources = self.src_stride, self.src1_stride
-        operands_fit(chip, self.name, self.dtype, self._dst, sources, self.blocks)
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:
-        return (*self._bytes("src0", self.src_stride), *self._bytes("src1", self.src1_stride))
+        return (*super().reads(), *self._bytes("src1", self.src1_stride))
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         first = self._view(memory, src0, "src0", self.src_stride)
         other = self._view(memory, src1, "src1", self.src1_stride)
         bits = np.unpackbits(memory.mask_register, bitorder="little")[: self.count].astype(np.bool_)
         return np.where(np.broadcast_to(bits, (self.rows, self.count)).reshape(first.shape), first, other)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)

@@ -22,8 +22,6 @@ from ascend_sim.isa.vector.base import (
     bits_of,
     blocks_fit,
     blocks_of,
-    operands_fit,
-    place_of,
     row_cost,
     rows_fit,
     rows_of,
@@ -55,12 +53,14 @@ class Duplicate(RowsInstruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         immediate(self.dtype, self.value, self.name)
-        operands_fit(chip, self.name, self.dtype, self._dst, (), self.blocks)
         return super().pipe(chip)
+
+    def reads(self) -> tuple[Region, ...]:
+        return ()
 
     def moves(self, model: ValueModel) -> Moves:
         value = np.asarray(immediate(self.dtype, self.value, self.name), storage(self.dtype))
-        return moves(put=place_of("dst", self.dtype, self._dst, self.mask, self.blocks), fill=value.tobytes())
+        return moves(put=self._place("dst", self.dst_stride), fill=value.tobytes())
 
 
 @frozen
@@ -84,16 +84,8 @@ class VectorCopy(RowsInstruction):
     def _farthest(self) -> int:
         return 0  # its repeat strides have 12 bits, or the gaps of a copy by blocks 16
 
-    def pipe(self, chip: ChipSpec) -> str:
-        operands_fit(chip, self.name, self.dtype, self._dst, (self.src_stride,), self.blocks)
-        return super().pipe(chip)
-
-    def reads(self) -> tuple[Region, ...]:
-        return self._bytes("src0", self.src_stride)
-
     def moves(self, model: ValueModel) -> Moves:
-        take = place_of("src0", self.dtype, self._src, self.mask, self.blocks)
-        return moves(take, put=place_of("dst", self.dtype, self._dst, self.mask, self.blocks))
+        return moves(self._place("src0", self.src_stride), put=self._place("dst", self.dst_stride))
 
 
 @frozen

@@ -14,17 +14,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import immediate
-from ascend_sim.isa.vector.base import (
-    Mask,
-    RowsInstruction,
-    VectorInstruction,
-    elements,
-    operands_fit,
-    regions_of,
-    size_of,
-    store,
-    whole_blocks,
-)
+from ascend_sim.isa.vector.base import Mask, ComputedRows, VectorInstruction, elements, regions_of, size_of, whole_blocks
 from ascend_sim.memory.regions import Region
 
 COMPARISONS: dict[str, Callable[..., Any]] = {
@@ -109,7 +99,7 @@ class Compare(VectorInstruction):
 
 
 @frozen
-class Select(RowsInstruction):
+class Select(ComputedRows):
     """dst[i] = src0[i] where bit i of the mask is set, else element i of a second tensor, or `scalar`.
 
     A row has addresses for two sources, this instruction has three: src1 is the lower of the addresses of mask and second
@@ -143,8 +133,6 @@ class Select(RowsInstruction):
             )
         if self.scalar is not None:
             immediate(self.dtype, self.scalar, self.name)
-        sources = self.src_stride, self.src1_stride
-        operands_fit(chip, self.name, self.dtype, self._dst, sources, self.blocks)
         return super().pipe(chip)
 
     def bits(self) -> Region:
@@ -152,7 +140,7 @@ class Select(RowsInstruction):
         return Region("src1", "UB", ceil_div(self.count, 8), self.bits_stride, self.rows, offset=self.mask_offset)
 
     def reads(self) -> tuple[Region, ...]:
-        regions = [*self._bytes("src0", self.src_stride), self.bits()]
+        regions = [*super().reads(), self.bits()]
         if self.scalar is None:
             other = self._bytes("src1", self.src1_stride)
             regions += [replace(one, offset=one.offset + self.other_offset) for one in other]
@@ -170,6 +158,3 @@ class Select(RowsInstruction):
         if self.scalar is None:
             return self._view(memory, src1 + self.other_offset, "src1", self.src1_stride)
         return immediate(self.dtype, self.scalar, self.name)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import BINARY, immediate
-from ascend_sim.isa.vector.base import Mask, RowsInstruction, elements, operands_fit, regions_of, size_of, store
+from ascend_sim.isa.vector.base import Mask, TwoFormats, store
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
 from ascend_sim.numerics.integers import INTEGERS, to_integers
@@ -21,49 +20,25 @@ CASTING = ("add_relu", "sub_relu", "mul")
 """Operations whose result may be cast on its way (asc-devkit, AddReluCast, SubReluCast and MulCast: stated)."""
 
 
-class _TwoFormats(RowsInstruction):
-    """Base of element-wise arithmetic on sources in the format `source` into dst in `target`; a repeat has the elements of the
-    wider.
-    """
+class _Arithmetic(TwoFormats):
+    """Base of element-wise arithmetic on two sources of one format into dst of another."""
 
-    source: str
-    target: str
     src1_stride: int
 
-    def pipe(self, chip: ChipSpec) -> str:
-        operands_fit(chip, self.name, self.target, self._dst, (self.src_stride, self.src1_stride), self.blocks)
-        return super().pipe(chip)
-
-    def _cost_key(self) -> tuple[str, int]:
-        wide = max(self.source, self.target, key=size_of)
-        return wide, self.count * size_of(wide)
-
-    def _given(self, operand: str, stride: int) -> tuple[Region, ...]:
-        """Return the regions of a source whose rows lie `stride` bytes apart."""
-        return regions_of(operand, self.source, (self.count, self.rows, stride), self.mask, self.blocks)
-
     def _values(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
-        """Return the elements of a source as [rows, count]."""
-        layout = self.count, self.rows, stride
-        return elements(memory, address, operand, self.source, layout, self.blocks).reshape(self.rows, self.count)
-
-    def _held(self, memory: Memory, address: int) -> NDArray[Any]:
-        """Return a view of the elements of dst, in the shape of `elements`."""
-        return elements(memory, address, "dst", self.target, self._dst, self.blocks)
+        """Return the elements of an operand as [rows, count]."""
+        return self._view(memory, address, operand, stride).reshape(self.rows, self.count)
 
     def reads(self) -> tuple[Region, ...]:
-        return self._given("src0", self.src_stride) + self._given("src1", self.src1_stride)
-
-    def writes(self) -> tuple[Region, ...]:
-        return regions_of("dst", self.target, self._dst, self.mask, self.blocks)
+        return (*super().reads(), *self._bytes("src1", self.src1_stride))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        held = self._held(memory, dst)
+        held = self._view(memory, dst, "dst", self.dst_stride)
         store(held, pending.reshape(held.shape), self.mask)
 
 
 @frozen
-class VectorBinaryCast(_TwoFormats):
+class VectorBinaryCast(_Arithmetic):
     """dst = (src0 operation src1) in another format; `operation` is one of `CASTING` (else SimError).
 
     The result has the rounding of the sources' format, then that of the cast, to nearest even; integers take the nearest of
@@ -101,7 +76,7 @@ class VectorBinaryCast(_TwoFormats):
 
 
 @frozen
-class VectorMulAddWide(_TwoFormats):
+class VectorMulAddWide(_Arithmetic):
     """dst = src0 * src1 + dst, or src0 * scalar + dst: dst of float32, the others of float16 (asc-devkit, MulAddDst and Axpy).
 
     The scalar is rounded to float16. A product of two float16 is exact; the sum is rounded once (assumed).
@@ -125,8 +100,8 @@ class VectorMulAddWide(_TwoFormats):
         return "mul_add_wide" if self.scalar is None else "axpy_wide"
 
     def reads(self) -> tuple[Region, ...]:
-        right = self._given("src1", self.src1_stride) if self.scalar is None else ()
-        return (*self._given("src0", self.src_stride), *right, *self.writes())
+        right = self._bytes("src1", self.src1_stride) if self.scalar is None else ()
+        return (*self._bytes("src0", self.src_stride), *right, *self.writes())
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         left = self._values(memory, src0, "src0", self.src_stride).astype(np.float32)
@@ -135,5 +110,5 @@ class VectorMulAddWide(_TwoFormats):
             right = self._values(memory, src1, "src1", self.src1_stride).astype(np.float32)
         else:
             right = np.float32(immediate(self.source, self.scalar, self.name))
-        held = self._held(memory, dst).reshape(self.rows, self.count)
+        held = self._values(memory, dst, "dst", self.dst_stride)
         return memory.model.settled(left * right + held)
