@@ -65,6 +65,7 @@ BROKEN = {
         "go is declared and has no definition"
     ),
     "Cast(d, a);": "no matching function for call to 'Cast'",
+    "const uint64_t m[2] = {1, 0}; Abs(d, a, m, 1, {1, 1, 8, 8});": "no matching function for call to 'Abs'",
     '}\n#include "missing.h"\n{': "'missing.h' file not found",
     "TPipe p; TPipe q = p;": "call to deleted constructor",
     "constexpr int n = a.GetSize();": "constexpr",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import ascend_sim as asim
 from ascend_sim.ascend_c.stream import FINE, REFUSED
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import IN, OUT, floats, made, needs_compiler, recorded, vector_kernel
+from tests.support.ascend_c.vendor_words import vendor_words
 
 pytestmark = needs_compiler
 
@@ -307,12 +309,16 @@ MASKED = {
     "SetVectorMask<half>((int32_t)m);": 128,
 }
 """Calls with a mask of `m` elements, and the elements of a repeat."""
+BY_BITS = [one for one in MASKED if not one.startswith(("RepeatReduceSum", "SetVectorMask"))]
+"""Calls of MASKED that take bits as well."""
 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    calls = "\n".join(f"if (which == {number}) {{ {one} }}" for number, one in enumerate(MASKED))
+    with_bits = [re.sub(r"(\(int32_t\))?\bm\b", "bits", one) for one in BY_BITS]
+    calls = "\n".join(f"if (which == {number}) {{ {one} }}" for number, one in enumerate([*MASKED, *with_bits]))
     views = "auto h = d.ReinterpretCast<half>(); auto i = d.ReinterpretCast<int32_t>(); SetDeqScale((half)1);\n"
+    views += "uint64_t bits[2] = {m < 64 ? (1ull << m) - 1 : ~0ull, m > 64 ? (1ull << (m - 64)) - 1 : 0};\n"
     text = vector_kernel(views + calls, tensors="x", numbers="int32_t which, uint64_t m")
     return made(tmp_path_factory.mktemp("masked"), text)
 
@@ -322,8 +328,17 @@ def test_a_mask_has_at_most_the_elements_of_a_repeat(masked: Any, number: int) -
     most = [*MASKED.values()][number]
     assert recorded(masked, 1 << 40, number, most).how == FINE
     refused = recorded(masked, 1 << 40, number, most + 1)
-    assert refused.how == REFUSED and refused.last is not None and refused.last[1] == 5 + number
+    assert refused.how == REFUSED and refused.last is not None and refused.last[1] == 6 + number
     assert refused.text == f"a mask of {most + 1} elements; allowed are 0 to {most}, those of a repeat"
+
+
+@pytest.mark.parametrize("call", BY_BITS)
+def test_a_number_of_elements_is_a_mask_of_its_lowest_bits(masked: Any, call: str) -> None:
+    calls = [*MASKED].index(call), len(MASKED) + BY_BITS.index(call)
+    for elements in (20, 64, MASKED[call] - 1):
+        counted, with_bits = (recorded(masked, 1 << 40, number, elements) for number in calls)
+        assert counted.how == with_bits.how == FINE and len(counted.rows)
+        assert [word for _, word in vendor_words(counted)] == [word for _, word in vendor_words(with_bits)]
 
 
 def test_rows_are_added_up_in_one_place(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost
 from ascend_sim.isa.memory import MASK_REGISTER_BYTES, Memory
-from ascend_sim.isa.vector.base import Mask, ComputedRows, VectorInstruction, elements, regions_of, row_cost, size_of
+from ascend_sim.isa.vector.base import ComputedRows, Mask, VectorInstruction, elements, regions_of, row_cost, size_of
 from ascend_sim.isa.vector.selection import COMPARISONS, Select
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import storage

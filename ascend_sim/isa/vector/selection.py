@@ -14,7 +14,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import immediate
-from ascend_sim.isa.vector.base import Mask, ComputedRows, VectorInstruction, elements, regions_of, size_of, whole_blocks
+from ascend_sim.isa.vector.base import ComputedRows, Mask, VectorInstruction, elements, regions_of, size_of, whole_blocks
 from ascend_sim.memory.regions import Region
 
 COMPARISONS: dict[str, Callable[..., Any]] = {

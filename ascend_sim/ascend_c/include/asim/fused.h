@@ -29,14 +29,7 @@ namespace AscendC {
     }                                                                                                                       \
     template <class T, class U, bool sets = true>                                                                           \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1,                      \
-                     const uint64_t mask[], const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                 \
-        static_assert(allowed, told);                                                                                       \
-        asim::mask_for_call<sets, T, U>(site, mask);                                                                        \
-        asim::casting(site, asim::Word::word, dst, src0, src1, repeat, p);                                                  \
-    }                                                                                                                       \
-    template <class T, class U, bool sets = true>                                                                           \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1, uint64_t mask,       \
-                     const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
+                     asim::ConstMask mask, const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                 \
         static_assert(allowed, told);                                                                                       \
         asim::mask_for_call<sets, T, U>(site, mask);                                                                        \
         asim::casting(site, asim::Word::word, dst, src0, src1, repeat, p);                                                  \
@@ -66,13 +59,7 @@ inline void MulAddDst(const LocalTensor<T> &dst, const LocalTensor<U> &src0, con
     asim_mul_add(site, dst, src0, src1, 1, asim::adjoining<T, U>());
 }
 template <class T, class U, bool sets = true>
-inline void MulAddDst(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1, const uint64_t mask[],
-                      const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets, T, U>(site, mask);
-    asim_mul_add(site, dst, src0, src1, repeat, p);
-}
-template <class T, class U, bool sets = true>
-inline void MulAddDst(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1, uint64_t mask,
+inline void MulAddDst(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1, asim::ConstMask mask,
                       const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T, U>(site, mask);
     asim_mul_add(site, dst, src0, src1, repeat, p);
@@ -95,13 +82,7 @@ inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asi
     asim_axpy<T, U>(site, dst, src, value, 1, UnaryRepeatParams(1, 1, 8, 8 * sizeof(U) / asim::widest<T, U>()));
 }
 template <class T, class U, bool sets = true>
-inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asim::given<U> &value, uint64_t mask[], const asim::Repeats repeat,
-                 const UnaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets, T, U>(site, mask);
-    asim_axpy<T, U>(site, dst, src, value, repeat, p);
-}
-template <class T, class U, bool sets = true>
-inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asim::given<U> &value, uint64_t mask, const asim::Repeats repeat,
+inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asim::given<U> &value, asim::Mask mask, const asim::Repeats repeat,
                  const UnaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T, U>(site, mask);
     asim_axpy<T, U>(site, dst, src, value, repeat, p);
@@ -114,8 +95,8 @@ inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asi
         static_assert(asim::is_pair<T, U, half, int32_t>, #Name ": int32_t to half alone is simulated");                    \
         Cast(dst, src, RoundMode::CAST_NONE, count, site);                                                                  \
     }                                                                                                                       \
-    template <class T, class U, bool sets = true, bool vector = true, bool half_block = true, class M>                      \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src, const M mask, asim::Repeats repeat,                     \
+    template <class T, class U, bool sets = true, bool vector = true, bool half_block = true>                               \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src, asim::ConstMask mask, asim::Repeats repeat,                     \
                      const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
         static_assert(asim::is_pair<T, U, half, int32_t>, #Name ": int32_t to half alone is simulated");                    \
         Cast<T, U, sets>(dst, src, RoundMode::CAST_NONE, mask, repeat, p, site);                                            \
@@ -159,9 +140,9 @@ inline void AddDeqRelu(const LocalTensor<half> &dst, const LocalTensor<int32_t> 
         asim_add_deq_relu(site, dst[done], src0[done], src1[done], 1, {}, {});
     }
 }
-template <bool sets = true, class M>
-inline void AddDeqRelu(const LocalTensor<half> &dst, const LocalTensor<int32_t> &src0, const LocalTensor<int32_t> &src1, M mask,
-                       const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+template <bool sets = true>
+inline void AddDeqRelu(const LocalTensor<half> &dst, const LocalTensor<int32_t> &src0, const LocalTensor<int32_t> &src1,
+                       asim::ConstMask mask, const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     constexpr int64_t AT_ONCE = ASIM_SUMS_AT_ONCE / asim_lanes<int32_t>;
     const BinaryRepeatParams last(p.dstBlkStride, 1, 1, p.dstRepStride, 0, 4);
     asim::mask_for_call<sets, int32_t>(site, mask);

@@ -21,13 +21,8 @@ template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTens
     }
 }
 template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
-                                      const uint32_t base, const uint64_t mask, const asim::Repeats repeat, const uint16_t stride, ASIM_SITE) {
+                                      const uint32_t base, asim::ConstMask mask, const asim::Repeats repeat, const uint16_t stride, ASIM_SITE) {
     asim::mask_for_call<true, T>(site, mask);
-    asim_gather(site, dst, src, offsets, base, stride, repeat);
-}
-template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
-                                      const uint32_t base, const uint64_t mask[], const asim::Repeats repeat, const uint16_t stride, ASIM_SITE) {
-    asim::set_vector_mask(site, mask[1], mask[0]);
     asim_gather(site, dst, src, offsets, base, stride, repeat);
 }
 

@@ -24,8 +24,8 @@ template <class T> inline void CreateVecIndex(const LocalTensor<T> &dst, const a
     asim_progression<T>(site, dst, firstValue, (T)1, count);
 }
 // With a mask: the numbers of one repeat in the library's scratch memory, to which each repeat adds its own beginning (assumed).
-template <class T, class M>
-inline void asim_rising(asim::Site site, const LocalTensor<T> &dst, T first, M mask, int64_t repeat, int64_t block, int64_t stride) {
+template <class T> inline void CreateVecIndex(LocalTensor<T> dst, const asim::given<T> &first, asim::Mask mask, asim::Repeats repeat,
+                                              uint16_t block, uint8_t stride, ASIM_SITE) {
     if (!repeat) return;
     LocalTensor<T> numbers(TPosition::VECCALC, ASIM_SCRATCH, asim_lanes<T>);
     asim::allocated_for_library(site, ASIM_SCRATCH, numbers.GetLength());
@@ -35,14 +35,6 @@ inline void asim_rising(asim::Site site, const LocalTensor<T> &dst, T first, M m
     for (int64_t number = 0; number < repeat; number++)
         asim::scalar(site, asim::Word::vadds, dst[number * stride * 32 / sizeof(T)], numbers, (T)(number * asim_lanes<T>), 1,
                      UnaryRepeatParams(block, 1, 8, 8));
-}
-template <class T> inline void CreateVecIndex(LocalTensor<T> dst, const asim::given<T> &firstValue, uint64_t mask[], asim::Repeats repeatTime,
-                                              uint16_t dstBlkStride, uint8_t dstRepStride, ASIM_SITE) {
-    asim_rising<T>(site, dst, firstValue, (const uint64_t *)mask, repeatTime, dstBlkStride, dstRepStride);
-}
-template <class T> inline void CreateVecIndex(LocalTensor<T> dst, const asim::given<T> &firstValue, uint64_t mask, asim::Repeats repeatTime,
-                                              uint16_t dstBlkStride, uint8_t dstRepStride, ASIM_SITE) {
-    asim_rising<T>(site, dst, firstValue, mask, repeatTime, dstBlkStride, dstRepStride);
 }
 // The steps of a progression are those of CreateVecIndex (assumed).
 template <class T> inline void ArithProgression(const LocalTensor<T> &dst, const asim::given<T> &firstValue, const asim::given<T> &diffValue,

@@ -21,11 +21,27 @@ struct Counted {
         if (!norm_first) set_counting(site, false);
     }
 };
-template <bool sets, class... T> inline void mask_for_call(Site site, const uint64_t mask[]) {
-    if (sets) set_vector_mask(site, mask[1], mask[0]);
+// The mask of a call in repeat mode: two words of bits, or a number of elements.
+struct AnyMask {
+    const uint64_t *words;
+    int64_t count;
+};
+template <class Words> struct MaskOf : AnyMask {
+    MaskOf(Words given) : AnyMask{given, 0} {}
+    template <class N, class = std::enable_if_t<std::is_arithmetic_v<N> || std::is_enum_v<N>>> MaskOf(N number) : AnyMask{nullptr, (int64_t)number} {}
+};
+using Mask = MaskOf<uint64_t *>;
+using ConstMask = MaskOf<const uint64_t *>;
+struct MaskBits { uint64_t words[2]; };
+template <class... T> inline MaskBits bits_of(Site site, const AnyMask &mask) {
+    if (mask.words) return {{mask.words[0], mask.words[1]}};
+    int64_t count = elements_of_mask<T...>(site, mask.count);
+    return {{(uint64_t)low_bits(count), (uint64_t)low_bits(count - 64)}};
 }
-template <bool sets, class... T> inline void mask_for_call(Site site, uint64_t count) {
-    if (sets) mask_of_count(site, elements_of_mask<T...>(site, count));
+template <bool sets, class... T> inline void mask_for_call(Site site, const AnyMask &mask) {
+    if (!sets) return;
+    auto bits = bits_of<T...>(site, mask);
+    set_vector_mask(site, bits.words[1], bits.words[0]);
 }
 
 using Binary = decltype(Word::vadd);
@@ -74,13 +90,7 @@ namespace AscendC {
         asim::binary(site, asim::Word::word, dst, src0, src1, 1, {});                                                       \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask[],     \
-                     const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
-        asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
-    }                                                                                                                       \
-    template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask,       \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, asim::Mask mask,     \
                      const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
@@ -106,13 +116,7 @@ ASIM_BINARY(SubRelu, vsubrelu)
         asim::unary(site, asim::Word::word, dst, src, 1, {});                                                               \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask[], const asim::Repeats repeat,           \
-                     const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
-        asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
-    }                                                                                                                       \
-    template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask, const asim::Repeats repeat,             \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, asim::Mask mask, const asim::Repeats repeat,           \
                      const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
@@ -135,13 +139,7 @@ ASIM_UNARY(Not, vnot)
         asim::scalar(site, asim::Word::word, dst, src, value, 1, {});                                                       \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask[],     \
-                     const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
-        asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
-    }                                                                                                                       \
-    template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask,       \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, asim::Mask mask,     \
                      const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
@@ -172,13 +170,7 @@ template <class T, class W> inline void asim_shift(asim::Site site, W word, cons
         asim_shift(site, asim::Word::word, dst, src, bits, 1, {}, false);                                                   \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask[],     \
-                     const asim::Repeats repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
-        asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
-    }                                                                                                                       \
-    template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask,       \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, asim::Mask mask,     \
                      const asim::Repeats repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
@@ -197,13 +189,7 @@ inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, co
     asim::duplicate<T>(site, dst, value, 1, 1, 8);
 }
 template <class T, bool sets = true>
-inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask[], const asim::Repeats repeat,
-                      const uint16_t block, const uint8_t stride, ASIM_SITE) {
-    asim::mask_for_call<sets, T>(site, mask);
-    asim::duplicate<T>(site, dst, value, repeat, block, stride);
-}
-template <class T, bool sets = true>
-inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask, const asim::Repeats repeat,
+inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, asim::Mask mask, const asim::Repeats repeat,
                       const uint16_t block, const uint8_t stride, ASIM_SITE) {
     asim::mask_for_call<sets, T>(site, mask);
     asim::duplicate<T>(site, dst, value, repeat, block, stride);
@@ -216,28 +202,14 @@ inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const Rou
     asim::convert(site, dst, src, mode, 1, UnaryRepeatParams(1, 1, 8 * sizeof(D) / wide, 8 * sizeof(S) / wide));
 }
 template <class D, class S, bool sets = true>
-inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask[],
-                 const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets, D, S>(site, mask);
-    asim::convert(site, dst, src, mode, repeat, p);
-}
-template <class D, class S, bool sets = true>
-inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask,
+inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, asim::ConstMask mask,
                  const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, D, S>(site, mask);
     asim::convert(site, dst, src, mode, repeat, p);
 }
 
 template <class T, bool sets = true>
-inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const asim::Repeats repeat,
-                 const CopyRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets, T>(site, mask);
-    asim::Word::vcopy(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .repeat = repeat,
-                             .dst_block_stride = p.dstStride, .src0_block_stride = p.srcStride, .dst_repeat_stride = p.dstRepeatSize,
-                             .src0_repeat_stride = p.srcRepeatSize});
-}
-template <class T, bool sets = true>
-inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask, const asim::Repeats repeat,
+inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, asim::ConstMask mask, const asim::Repeats repeat,
                  const CopyRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T>(site, mask);
     asim::Word::vcopy(site, {.dst = asim::at(dst), .src0 = asim::at(src), .format = asim::format_of<T>(), .repeat = repeat,
@@ -267,13 +239,8 @@ inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const
 // The forms with a mask take whole repeats: no mask word stands before a comparison.
 template <class T, class U, bool sets = true>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
-                    const uint64_t[], asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                    asim::ConstMask, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim_compare(site, dst, src0, src1, mode, repeat, p);
-}
-template <class T, class U, bool sets = true>
-inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
-                    const uint64_t, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
-    Compare<T, U, sets>(dst, src0, src1, mode, (const uint64_t *)nullptr, repeat, p, site);
 }
 template <class T, class U> inline void asim_compare_scalar(asim::Site site, const LocalTensor<U> &dst, const LocalTensor<T> &src, T value,
                                                             CMPMODE mode, int64_t repeat, const UnaryRepeatParams &p) {
@@ -286,9 +253,9 @@ inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, 
                           uint32_t count, ASIM_SITE) {
     asim_compare_scalar<T>(site, dst, src, value, mode, asim_whole_repeats<T>(site, "CompareScalar", count), {});
 }
-template <class T, class U, bool sets = true, class M>
+template <class T, class U, bool sets = true>
 inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
-                          const M, asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+                          asim::ConstMask, asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
     asim_compare_scalar<T>(site, dst, src, value, mode, repeat, p);
 }
 template <class T, class U>
@@ -296,9 +263,9 @@ inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const
                      uint32_t count, ASIM_SITE) {
     CompareScalar(dst, src, value, mode, count, site);
 }
-template <class T, class U, bool sets = true, class M>
+template <class T, class U, bool sets = true>
 inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
-                     const M mask, asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+                     asim::ConstMask mask, asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
     CompareScalar<T, U, sets>(dst, src, value, mode, mask, repeat, p, site);
 }
 // The forms without dst leave their bits in the mask register, by which a selection without a mask chooses.
@@ -309,13 +276,7 @@ template <class T> inline void asim_compare_to_register(asim::Site site, const L
                             .dst_repeat_stride = p.dstRepStride, .src0_repeat_stride = p.src0RepStride, .src1_repeat_stride = p.src1RepStride});
 }
 template <class T, bool sets = true>
-inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask[],
-                    const BinaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets, T>(site, mask);
-    asim_compare_to_register(site, src0, src1, mode, p);
-}
-template <class T, bool sets = true>
-inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask,
+inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, asim::ConstMask mask,
                     const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets, T>(site, mask);
     asim_compare_to_register(site, src0, src1, mode, p);
@@ -388,9 +349,9 @@ template <class T, class U> inline void Select(const LocalTensor<T> &dst, const 
     asim::set_vector_mask(site, -1, -1);
     asim::set_counting(site, false);
 }
-template <class T, class U, bool sets = true, class M>
+template <class T, class U, bool sets = true>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1,
-                   SELMODE mode, const M elements, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                   SELMODE mode, asim::ConstMask elements, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     if (mode == SELMODE::VSEL_CMPMASK_SPR) asim_mask_address(site, asim::at(mask));
     else {
         asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
@@ -404,9 +365,9 @@ template <class T, class U> inline void Select(const LocalTensor<T> &dst, const 
                                                asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim_select(site, dst, mask, src0, (const LocalTensor<T> *)nullptr, T(0), (SELMODE)3, repeat, p);
 }
-template <class T, class U, bool sets = true, class M>
+template <class T, class U, bool sets = true>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, asim::given<T> scalar,
-                   SELMODE mode, const M elements, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                   SELMODE mode, asim::ConstMask elements, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
     asim_scratch<T>(site, scalar);
     asim::mask_for_call<sets, T>(site, elements);
@@ -432,15 +393,9 @@ template <class T> inline void asim_reduce_parts(asim::Site site, decltype(asim:
 }
 #define ASIM_REDUCE(Name, word)                                                                                             \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const int32_t repeat,     \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, asim::ConstMask mask, const int32_t repeat,     \
                      const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim_reduce(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride, ASIM_ORDER_FIELD);                 \
-    }                                                                                                                       \
-    template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t mask, const int32_t repeat,        \
-                     const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
-        asim::mask_for_call<sets, T>(site, (uint64_t)mask);                                                                 \
         asim_reduce(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride, ASIM_ORDER_FIELD);                 \
     }
 // The word's last operand: 0 the value alone, 1 value and index, 2 index and value, 3 the index alone.
@@ -468,15 +423,9 @@ ASIM_REDUCE(WholeReduceMin, vcmin)
 
 #define ASIM_BLOCKS(Name, word)                                                                                             \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const uint64_t mask[],     \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, asim::ConstMask mask,     \
                      const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
         asim::mask_for_call<sets, T>(site, mask);                                                                           \
-        asim_reduce_parts(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride);                             \
-    }                                                                                                                       \
-    template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const int32_t mask,        \
-                     const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
-        asim::mask_for_call<sets, T>(site, (uint64_t)mask);                                                                 \
         asim_reduce_parts(site, asim::Word::word, dst, src, repeat, dst_stride, block, stride);                             \
     }
 ASIM_BLOCKS(BlockReduceSum, vcgadd)
@@ -488,24 +437,24 @@ ASIM_BLOCKS(BlockReduceMin, vcgmin)
 // The same under the names that take the operation as an argument; both types are one on these cores.
 enum class ReduceType { NONE = -1, SUM, MAX, MIN };
 #define ASIM_OPERATION static_assert(std::is_same_v<T, U> && type != ReduceType::NONE, "a reduction of these cores: SUM, MAX or MIN, of one type")
-template <ReduceType type, class T, class U, bool sets = true, class M>
-inline void ReduceRepeat(const LocalTensor<T> &dst, const LocalTensor<U> &src, const M mask, const int32_t repeat, const int32_t dst_stride,
+template <ReduceType type, class T, class U, bool sets = true>
+inline void ReduceRepeat(const LocalTensor<T> &dst, const LocalTensor<U> &src, asim::ConstMask mask, const int32_t repeat, const int32_t dst_stride,
                          const int32_t block, const int32_t stride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, ASIM_SITE) {
     ASIM_OPERATION;
     if constexpr (type == ReduceType::SUM) WholeReduceSum<T, sets>(dst, src, mask, repeat, dst_stride, block, stride, site);
     else if constexpr (type == ReduceType::MAX) WholeReduceMax<T, sets>(dst, src, mask, repeat, dst_stride, block, stride, order, site);
     else WholeReduceMin<T, sets>(dst, src, mask, repeat, dst_stride, block, stride, order, site);
 }
-template <ReduceType type, class T, class U, bool sets = true, class M>
-inline void ReduceDataBlock(const LocalTensor<T> &dst, const LocalTensor<U> &src, const M mask, const int32_t repeat,
+template <ReduceType type, class T, class U, bool sets = true>
+inline void ReduceDataBlock(const LocalTensor<T> &dst, const LocalTensor<U> &src, asim::ConstMask mask, const int32_t repeat,
                             const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {
     ASIM_OPERATION;
     if constexpr (type == ReduceType::SUM) BlockReduceSum<T, sets>(dst, src, repeat, mask, dst_stride, block, stride, site);
     else if constexpr (type == ReduceType::MAX) BlockReduceMax<T, sets>(dst, src, repeat, mask, dst_stride, block, stride, site);
     else BlockReduceMin<T, sets>(dst, src, repeat, mask, dst_stride, block, stride, site);
 }
-template <ReduceType type, class T, class U, bool sets = true, class M>
-inline void ReducePairElem(const LocalTensor<T> &dst, const LocalTensor<U> &src, const M mask, const int32_t repeat,
+template <ReduceType type, class T, class U, bool sets = true>
+inline void ReducePairElem(const LocalTensor<T> &dst, const LocalTensor<U> &src, asim::ConstMask mask, const int32_t repeat,
                            const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {
     ASIM_OPERATION;
     static_assert(type == ReduceType::SUM, "ReducePairElem: SUM");
@@ -560,13 +509,8 @@ template <class T> inline void asim_sum(asim::Site site, const LocalTensor<T> &d
     asim_result(site, dst, work);
 }
 template <class T> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,
-                                         const int32_t mask, const int32_t repeat, const int32_t stride, ASIM_SITE) {
-    asim::mask_for_call<true, T>(site, (uint64_t)mask);
-    asim_sum(site, dst, src, work, repeat, stride);
-}
-template <class T> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,
-                                         const uint64_t mask[], const int32_t repeat, const int32_t stride, ASIM_SITE) {
-    asim::set_vector_mask(site, mask[1], mask[0]);
+                                         asim::ConstMask mask, const int32_t repeat, const int32_t stride, ASIM_SITE) {
+    asim::mask_for_call<true, T>(site, mask);
     asim_sum(site, dst, src, work, repeat, stride);
 }
 
@@ -690,18 +634,12 @@ template <class T> inline void asim_extreme(asim::Site site, const char *call, a
         asim_extreme(site, #Name, asim::Word::word, dst, src, work, count, index);                                          \
     }                                                                                                                       \
     template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,    \
-                                        const uint64_t mask[], const int32_t repeat, const int32_t stride,                  \
+                                        asim::ConstMask mask, const int32_t repeat, const int32_t stride,                   \
                                         bool index = false, ASIM_SITE) {                                                    \
-        if (index) return asim_indexed(site, asim::Word::word, dst, src, work, mask, repeat, stride);                       \
-        asim_rows(site, asim::Word::word, work, src, mask, repeat, stride);                                                 \
+        const auto bits = asim::bits_of<T>(site, mask);                                                                     \
+        if (index) return asim_indexed(site, asim::Word::word, dst, src, work, bits.words, repeat, stride);                 \
+        asim_rows(site, asim::Word::word, work, src, bits.words, repeat, stride);                                           \
         asim_result(site, dst, work);                                                                                       \
-    }                                                                                                                       \
-    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,    \
-                                        const int32_t mask, const int32_t repeat, const int32_t stride, bool index = false, \
-                                        ASIM_SITE) {                                                                        \
-        asim::elements_of_mask<T>(site, mask);                                                                              \
-        const uint64_t bits[2] = {(uint64_t)asim::low_bits(mask), (uint64_t)asim::low_bits(mask - 64)};                     \
-        Name(dst, src, work, bits, repeat, stride, index, site);                                                            \
     }
 ASIM_EXTREME(ReduceMax, vcmax)
 ASIM_EXTREME(ReduceMin, vcmin)
