@@ -15,9 +15,6 @@ from typing import Any
 from ascend_sim.cli import stopping, streams
 from ascend_sim.cli.app import app
 
-__all__ = ["app", "main"]
-
-
 _OBJECTS = 200_000
 """New objects after which Python's collector looks for cycles: a start makes more than 100,000 objects, which stay."""
 _AT_START = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}

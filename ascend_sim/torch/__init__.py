@@ -15,7 +15,7 @@ Needs PyTorch, as nothing else in the package does. For CPUs alone:
 from __future__ import annotations
 
 try:
-    import torch as _torch  # noqa: F401 - absolute: PyTorch, not this room
+    import torch as _torch  # absolute: PyTorch, not this room
 except ImportError as error:
     raise ImportError(
         "ascend_sim.torch needs PyTorch: pip install torch --index-url https://download.pytorch.org/whl/cpu"

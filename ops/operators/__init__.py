@@ -15,7 +15,6 @@ from ascend_sim.errors import SimError
 if TYPE_CHECKING:
     from ascend_sim.ops.operator import Operator
 
-__all__ = ["OPERATORS", "Register"]
 
 SHIPPED = ("convolution_backward", "conv_tbc_backward", "convolution")
 """One name for each operator: the folder beside this file, whose module `operator` has the instance OPERATOR."""

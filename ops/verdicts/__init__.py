@@ -2,5 +2,3 @@
 
 from ascend_sim.ops.verdicts.judge import judge
 from ascend_sim.ops.verdicts.probe import Probe
-
-__all__ = ["Probe", "judge"]

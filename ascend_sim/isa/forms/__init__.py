@@ -21,20 +21,6 @@ from ascend_sim.isa.not_simulated import refuse_not_simulated
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
 
-__all__ = [
-    "GROUPS",
-    "Field",
-    "Form",
-    "FormRule",
-    "atomics",
-    "can_say",
-    "copies_whole_blocks",
-    "declared",
-    "form_of",
-    "format_added",
-    "reach",
-]
-
 _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
     "ascend_sim.isa.vector.movement": ("copies",),
