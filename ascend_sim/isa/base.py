@@ -99,6 +99,8 @@ class Instruction:
     """Format in L0C of the numbers that a drain takes; "" for other instructions."""
     chooses: ClassVar[str] = ""
     """Operand of which it reads only elements that values choose; "" for an instruction that reads operands whole."""
+    left_out: ClassVar[Mapping[str, Any]] = {}
+    """Fields that `parameters` leaves out where they have these values."""
     publishes: ClassVar[bool] = False
     """True if other cores can see memory afterwards that a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
@@ -175,10 +177,11 @@ class Instruction:
         return {}
 
     def parameters(self) -> dict[str, Any]:
-        """Return {field: value} for listings of programs and traces; it may be the object's own dict, which must not be
-        changed.
+        """Return {field: value} for listings of programs and traces, without fields that have the values of `left_out`; it may
+        be the object's own dict, which must not be changed.
         """
-        return vars(self)
+        plain = self.left_out
+        return {k: value for k, value in vars(self).items() if k not in plain or value != plain[k]} if plain else vars(self)
 
     def label(self) -> str:
         """Return the kernel's operand ("A", "B", ...) to which the moved bytes are counted; "" for none."""

@@ -5,7 +5,8 @@ L0C holds [N1][M1*16][16] fp32, of int8 products int32 (NZ fractals).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -62,6 +63,7 @@ class Mmad(Instruction):
 
     name = "mmad"
     multiplies = True
+    left_out: ClassVar[Mapping[str, Any]] = {"gemv": False, "bias": -1}
 
     @property
     def itemsize(self) -> int:
@@ -104,11 +106,6 @@ class Mmad(Instruction):
     def pace(self, chip: ChipSpec) -> Pace:
         head = min(chip.cube.head_first, chip.cube.head_stream)
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without `gemv` and `bias` if they have their defaults."""
-        left_out = {"gemv": False, "bias": -1}
-        return {name: value for name, value in vars(self).items() if name not in left_out or left_out[name] != value}
 
     @property
     def has_bias(self) -> bool:
@@ -236,10 +233,7 @@ class Drain(Instruction):
     pre: Quantisation | None
 
     kind = TRANSFER
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without `pre` if there is no arithmetic."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+    left_out: ClassVar[Mapping[str, Any]] = {"pre": None}
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]

@@ -12,16 +12,16 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, ceil_div
-from ascend_sim.isa.cube import Fixpipe, fixpipe_moves, taken_as
+from ascend_sim.isa.base import GmAccess, ceil_div
+from ascend_sim.isa.cube import Drain, Fixpipe, fixpipe_moves
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
+from ascend_sim.isa.transfer import BlocksToL1
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics.integers import storage
 
 
 @frozen
-class DataCopyDn2Nz(Instruction):
+class DataCopyDn2Nz(BlocksToL1):
     """`count` column-major matrices in GM become blocks of C0 = 32 bytes in L1; a last block of channels is filled up with
     zeros.
 
@@ -44,7 +44,7 @@ class DataCopyDn2Nz(Instruction):
     most_bytes_per_cycle: float = 0
 
     name = "data_copy_dn2nz"
-    kind = TRANSFER
+    layouts = "dn2nz"
 
     def __post_init__(self) -> None:
         """Raise SimError for a rate that is not a finite number from 0."""
@@ -56,16 +56,9 @@ class DataCopyDn2Nz(Instruction):
     def _blocks(self) -> int:
         return -(-self.channels * self.itemsize // BLOCK_BYTES)
 
-    def pipe(self, chip: ChipSpec) -> str:
-        return chip.path("GM", "L1", "dn2nz").pipe
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        path = chip.path("GM", "L1", "dn2nz")
-        return Cost(path.head, path.head, 0, path.latency)
-
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = chip.path("GM", "L1", "dn2nz").bytes_per_cycle
-        return GmAccess("read", self.reads()[0], min(rate, self.most_bytes_per_cycle or rate))
+        access = super().gm_access(chip)
+        return access and replace(access, rate=min(access.rate, self.most_bytes_per_cycle or access.rate))
 
     def reads(self) -> tuple[Region, ...]:
         row = self.pixels * self.itemsize
@@ -89,15 +82,9 @@ class DataCopyDn2Nz(Instruction):
         padding = offsets_of(shape, (0, c0, 0, 1)) >= self.channels
         return moves(listed("src0", "GM", np.where(padding, -1, offsets_of(shape, strides)), self.itemsize), put=put)
 
-    def label(self) -> str:
-        return self.operand
-
-    def path(self) -> str:
-        return "GM->L1"
-
 
 @frozen
-class FixpipeDn(Instruction):
+class FixpipeDn(Drain):
     """`m` x `n` of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16, else SimError; 0 on every chip
     so far) on, to single elements of GM.
 
@@ -116,7 +103,6 @@ class FixpipeDn(Instruction):
     row: int = 0
 
     name = "fixpipe_dn"
-    kind = TRANSFER
     pre = None  # without arithmetic: formats that need a scale are refused
 
     def __post_init__(self) -> None:
@@ -128,25 +114,9 @@ class FixpipeDn(Instruction):
             )
 
     @property
-    def atomic(self) -> bool:  # type: ignore[override]
-        return self.atomic_add
-
-    @property
-    def taken(self) -> str:  # type: ignore[override]
-        return taken_as(self.dtype)
-
-    @property
     def _plain(self) -> Fixpipe:
-        """Return the Fixpipe of the same tile in blocks of 16 columns, from row 0 and column 0 on, whose pipe, cost and rate
-        hold here.
-        """
+        """Return the Fixpipe of the same tile in blocks of 16 columns, from row 0 and column 0 on, whose rate holds here."""
         return Fixpipe(self.m, self.first + self.n, self.m_padded, self.dtype, FRACTAL, 0)
-
-    def pipe(self, chip: ChipSpec) -> str:
-        return self._plain.pipe(chip)
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        return self._plain.cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         plain = self._plain.gm_access(chip)
@@ -161,7 +131,7 @@ class FixpipeDn(Instruction):
         return tuple(replace(region, offset=self._offset) for region in self._plain.reads())
 
     def writes(self) -> tuple[Region, ...]:
-        item = storage(self.dtype).itemsize
+        item = self.itemsize
         if self.row_stride == item:
             return (Region("dst", "GM", self.m * item, self.column_stride, self.n),)
         if self.column_stride == item:
@@ -169,7 +139,7 @@ class FixpipeDn(Instruction):
         return (Region("dst", "GM", item, self.column_stride, self.n, self.row_stride, self.m),)
 
     def moves(self, model: ValueModel) -> Moves:
-        item, end = storage(self.dtype).itemsize, self.first + self.n
+        item, end = self.itemsize, self.first + self.n
         # Column by column: rows mostly stand side by side in GM.
         shape, column = (ceil_div(end, FRACTAL), FRACTAL, self.m), self.m_padded * ACCUMULATOR_ROW_BYTES
         strides = (column, ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES)
@@ -180,6 +150,3 @@ class FixpipeDn(Instruction):
             take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES, self._offset)
         put = loops("dst", "GM", (self.n, self.m), (self.column_stride, self.row_stride), item)
         return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
-
-    def path(self) -> str:
-        return "L0C->GM"

@@ -7,8 +7,9 @@ K inside (asc-devkit, Mmad and LoadData pages). C0 = 32 bytes / item size is the
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ class LoadData2D(Instruction):
     fractal_stride: int = 1
 
     name = "load_data_2d"
+    left_out: ClassVar[Mapping[str, Any]] = {"fractal_stride": 1}
 
     def __post_init__(self) -> None:
         """Raise SimError for transposed squares of two fractals that would overlap in the destination."""
@@ -53,10 +55,6 @@ class LoadData2D(Instruction):
             raise SimError(
                 f"load_data_2d: squares of two fractals {inner} apart, from {apart} fractals on the next; they overlap"
             )
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without `fractal_stride` if the fractals of a square adjoin."""
-        return {name: value for name, value in vars(self).items() if (name, value) != ("fractal_stride", 1)}
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.transpose and self.itemsize > 2:
@@ -144,6 +142,7 @@ class LoadData3D(Instruction):
     padding: int = 0
 
     name = "load_data_3d"
+    left_out: ClassVar[Mapping[str, Any]] = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0, "padding": 0}
 
     def __post_init__(self) -> None:
         """Raise SimError for a window without positions, for starts or distances below 0, and for `padding` of a part of
@@ -159,11 +158,6 @@ class LoadData3D(Instruction):
                 f"load_data_3d: padding {self.padding:#x} of {rows} rows and {self.k_extent} columns, which do not fill "
                 f"fractals; 0 is possible there"
             )
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without those of runs of columns and `padding` where they have their defaults."""
-        plain = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0, "padding": 0}
-        return {name: value for name, value in vars(self).items() if plain.get(name) != value}
 
     @property
     def c0(self) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -214,8 +215,33 @@ class DataCopyPlanes(DataCopy):
         return moves(take, put=loops("dst", self.destination, shape, (self.dst_plane, self.dst_stride, 1), 1))
 
 
+class BlocksToL1(Instruction):
+    """Base of the conversions of matrices in GM to blocks in L1; `layouts` is the variant of the chip's path."""
+
+    operand: str
+    layouts: ClassVar[str]
+
+    kind = TRANSFER
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("GM", "L1", self.layouts).pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path = chip.path("GM", "L1", self.layouts)
+        return Cost(path.head, path.head, 0, path.latency)
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        return GmAccess("read", self.reads()[0], chip.path("GM", "L1", self.layouts).bytes_per_cycle)
+
+    def label(self) -> str:
+        return self.operand
+
+    def path(self) -> str:
+        return "GM->L1"
+
+
 @frozen
-class DataCopyNd2Nz(Instruction):
+class DataCopyNd2Nz(BlocksToL1):
     """Convert a row-major matrix in GM to NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
 
     `rows` x `cols` elements of `itemsize` bytes, rows `src_stride` bytes apart; `rows_padded` rows per column block, of which
@@ -232,25 +258,12 @@ class DataCopyNd2Nz(Instruction):
     row_step: int = 1
 
     name = "data_copy_nd2nz"
-    kind = TRANSFER
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without `row_step` where rows adjoin."""
-        return {name: value for name, value in vars(self).items() if (name, value) != ("row_step", 1)}
+    layouts = "nd2nz"
+    left_out: ClassVar[Mapping[str, Any]] = {"row_step": 1}
 
     @property
     def _c0(self) -> int:
         return BLOCK_BYTES // self.itemsize
-
-    def pipe(self, chip: ChipSpec) -> str:
-        return chip.path("GM", "L1", "nd2nz").pipe
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        path = chip.path("GM", "L1", "nd2nz")
-        return Cost(path.head, path.head, 0, path.latency)
-
-    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        return GmAccess("read", self.reads()[0], chip.path("GM", "L1", "nd2nz").bytes_per_cycle)
 
     def reads(self) -> tuple[Region, ...]:
         return (Region("src0", "GM", self.cols * self.itemsize, self.src_stride, self.rows),)
@@ -272,12 +285,6 @@ class DataCopyNd2Nz(Instruction):
         column = offsets_of(pieces, (BLOCK_BYTES, 0, unit))
         offsets = column + offsets_of(pieces, (0, self.src_stride, 0))
         return moves(listed("src0", "GM", np.where(column < row_bytes, offsets, -1), unit), put=put)
-
-    def label(self) -> str:
-        return self.operand
-
-    def path(self) -> str:
-        return "GM->L1"
 
 
 @frozen

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.base import PIPES, Instruction
-from ascend_sim.isa.cube import Drain, Mmad
+from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.vector.overlap import overlap_fault
 from ascend_sim.kernel.asked import asked
 from ascend_sim.kernel.program import InstructionTable, InstructionView, Program
@@ -172,7 +172,7 @@ def _left(instruction: Instruction) -> str:
 
 def _misread(taken: str, held: str, view: InstructionView) -> str:
     """Return the text of an error with advice: the drain `view` reads numbers as `taken` where L0C has them as `held`."""
-    if held == "int32" and isinstance(view.instruction, Drain):
+    if held == "int32" and "pre" in vars(view.instruction):
         advice = 'dequantise with pre=Quantisation("int32", scale), or bring int32 out'
     else:
         advice = f"bring {held} out"

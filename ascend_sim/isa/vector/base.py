@@ -9,8 +9,9 @@ again and again.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,17 +210,6 @@ def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, st
 
 
 _STRIDES = ("dst_stride", "src_stride", "src1_stride")
-_LAYOUT = {
-    "rows": 1,
-    "dst_stride": 0,
-    "src_stride": 0,
-    "src1_stride": 0,
-    "bits_stride": 0,
-    "mask": None,
-    "blocks": (),
-    "scale": 1.0,
-}
-"""Fields of an operand that is more than one run of elements, and of a scale, and what they are where it is one."""
 
 
 class VectorInstruction(Instruction):
@@ -230,6 +220,10 @@ class VectorInstruction(Instruction):
 
     dtype: str
     count: int
+
+    left_out: ClassVar[Mapping[str, Any]] = dict.fromkeys((*_STRIDES, "bits_stride"), 0) | {
+        "rows": 1, "mask": None, "blocks": (), "scale": 1.0,
+    }  # fmt: skip
 
     @property
     def opcode(self) -> str:
@@ -259,10 +253,6 @@ class VectorInstruction(Instruction):
                 f"({chip.vector.ops_source}; chip file, vector.ops{'' if entry is None else '.' + self.opcode})"
             )
         return "V"
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without those of rows, strides, blocks, mask and `scale` that have their defaults."""
-        return {name: value for name, value in vars(self).items() if name not in _LAYOUT or value != _LAYOUT[name]}
 
     def cost(self, chip: ChipSpec) -> Cost:
         dtype, size = self._cost_key()
