@@ -51,11 +51,6 @@ class Expected:
             if np.any(np.asarray(self.magnitude)) or self.products != 1 or self.precision != "float32":
                 raise SimError(f"Expected: {name} replaces the bound of magnitude, products and precision: give either")
 
-    @property
-    def has_tolerance(self) -> bool:
-        """Return True if `rtol` or `atol` was given; then they replace the bound of magnitude, products and precision."""
-        return self.rtol is not None or self.atol is not None
-
     @classmethod
     def product(cls, left: ArrayLike, right: ArrayLike) -> Expected:
         """Return the expectation of the product of [..., m, k] and [..., k, n], summed in float32 by a cube."""
@@ -181,7 +176,7 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
         return figures | {"compute_dtype": dtype} | _summary(verdict) | {"vendor_matched_ratio": None} | verdict.wrong_figures()
     values = decode(output, dtype) if output.dtype == np.uint8 else output
     matched = {"vendor_matched_ratio": vendor_matched_ratio(values, reference, dtype)}
-    if wanted.has_tolerance:
+    if wanted.rtol is not None or wanted.atol is not None:
         wide = values.astype(np.float64)
         equal = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
         verdict = Verdict.of(wide, reference, np.where(equal, 0.0, np.abs(wide - reference)), _tolerance(wanted, reference))

@@ -59,7 +59,8 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
             return case_of_layer(*address)
         if spelled(name, network_names()) in network_names():
             raise _is_a_network(name, load_network(name).layers[0].name)
-        if addresses := [f"{network}:{name}" for network in network_names() if _has_layer(network, name)]:
+        networks = [one for one in network_names() if name in [layer.name for layer in load_network(one).layers]]
+        if addresses := [f"{network}:{name}" for network in networks]:
             raise ConfigError(f"{name}: that is a layer of a network; its address is {' or '.join(addresses)}")
         raise ConfigError(
             f"{name}: {why_no_file(path)}, and no case of that name{choices(name, case_names(), 'shipped cases')}"
@@ -126,10 +127,6 @@ def case_label(name: str | Path) -> str:
     """
     network, layer = address_of(str(name)) or (name, "")
     return "-".join([Path(network).stem, *layer.replace("/", "-").split(":")]) if layer else Path(network).stem
-
-
-def _has_layer(network: str, name: str) -> bool:
-    return name in [layer.name for layer in load_network(network).layers]
 
 
 def _is_a_network(name: str, layer: str) -> ConfigError:

@@ -152,9 +152,6 @@ def with_unit_flags(
     new = np.zeros((len(listed), rows.shape[1]), np.int64)
     known = k.table.index
     new[:, 0] = [known[one.key] if one.key in known else k.table.add(one.key) for one in listed]
-    theirs = [source[min(one.before, len(source) - 1)] if _is_wait(one) else source[one.before - 1] for one in listed]
-    return np.insert(rows, places, new, axis=0), np.insert(source, places, theirs)
-
-
-def _is_wait(one: _Inserted) -> bool:
-    return one.key[0] in (WaitFlag, WaitUnitFlag)
+    waits = [one.key[0] in (WaitFlag, WaitUnitFlag) for one in listed]
+    behind = [min(one.before, len(source) - 1) if wait else one.before - 1 for one, wait in zip(listed, waits, strict=True)]
+    return np.insert(rows, places, new, axis=0), np.insert(source, places, source[behind])

@@ -56,7 +56,8 @@ class ValueEvents:
         place = np.empty(len(in_time), np.int64)  # of all retirements, then of all starts
         place[in_time] = np.arange(len(in_time))
         whose = np.concatenate((owner, owner))
-        mine = in_time[np.argsort(whose[in_time].astype(_narrow(len(programs))), kind="stable")]
+        narrow = np.uint16 if len(programs) <= 1 << 16 else np.uint32  # numpy sorts 16-bit numbers by radix
+        mine = in_time[np.argsort(whose[in_time].astype(narrow), kind="stable")]
         meetings = _Gm.of(tasks, programs, rows).meetings(_stretches(len(programs), whose, place))
         if any(run.program.table.column("publishes").any() for run in programs):
             shown = [run.program.per_row("publishes")[some] > 0 for run, some in zip(programs, rows, strict=True)]
@@ -91,11 +92,6 @@ def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
     found = np.zeros(programs, np.int64)
     found[order[1:]] = np.cumsum(first[order[1:]] > until[:-1])
     return found
-
-
-def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
-    """Return uint16 if it can number `programs` programs, else uint32; numpy sorts 16-bit numbers by radix."""
-    return np.uint16 if programs <= 1 << 16 else np.uint32
 
 
 def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) -> Numbers:

@@ -153,7 +153,7 @@ class KernelBuilder(SyncMethods, TransferMethods, CubeMethods, VectorMethods, Ma
         the core lacks, for a size (from 1) or unit that is no whole number, and inside a stamped loop; a traced loop goes on as
         a plain one.
         """
-        self._check_buffer(buffer, name)
+        check_buffer(self.chip, self._block, self.core_kind, buffer, name)
         self._outside_stamps(f"allocation of {name}")
         what = f"block {self.block} {self.core_kind}: the {{}} of {name} in {buffer}"
         size = whole_number(size, what.format("size in bytes"), 1)
@@ -172,9 +172,6 @@ class KernelBuilder(SyncMethods, TransferMethods, CubeMethods, VectorMethods, Ma
         if self.notes is not None:
             self.notes.allocated.append(Allocated(buffer, start, size, name, calling_line()))
         return start
-
-    def _check_buffer(self, buffer: str, what: str) -> None:
-        check_buffer(self.chip, self._block, self.core_kind, buffer, what)
 
     def _check_pipe(self, pipe: str, what: str, scalar: bool = False) -> None:
         check_pipe(self.chip, self._block, self.core_kind, pipe, what, scalar)

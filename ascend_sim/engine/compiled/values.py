@@ -138,7 +138,7 @@ class Workspace:
         """
         found = instruction.described(self._model) if instruction.has_values else None
         if found is None or not self._fits(found):
-            return _nothing(IN_PYTHON), None
+            return (IN_PYTHON, *(0,) * 12, [_NO_PLACE] * 3, _NO_PLACE), None
         takes = [_place(place, kept) for place in found.takes] + [_NO_PLACE] * (3 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
         conversion = CASTS[found.source, found.target], found.bits, found.saturate, _floats(found.source)
@@ -223,11 +223,6 @@ def _place(place: Place, kept: list[Any]) -> Any:
 
 
 _NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
-
-
-def _nothing(what: int) -> Any:
-    """Return the C struct of action `what` without places, format or product."""
-    return (what, *(0,) * 12, [_NO_PLACE] * 3, _NO_PLACE)
 
 
 class _Factors(NamedTuple):

@@ -57,9 +57,6 @@ class CompareToRegister(VectorInstruction):
         layout = self.count, 1, 0
         return tuple(one for side in ("src0", "src1") for one in regions_of(side, self.dtype, layout, None, self.blocks))
 
-    def writes(self) -> tuple[Region, ...]:
-        return ()
-
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         layout = self.count, 1, 0
         left, right = (
@@ -94,9 +91,6 @@ class LoadMaskRegister(_Whole):
     def reads(self) -> tuple[Region, ...]:
         return (Region("src0", "UB", MASK_REGISTER_BYTES),)
 
-    def writes(self) -> tuple[Region, ...]:
-        return ()
-
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         return memory.array("UB", src0, (MASK_REGISTER_BYTES,), np.uint8).copy()
 
@@ -109,9 +103,6 @@ class StoreMaskRegister(_Whole):
     """dst = the 128 bits of the mask register (asc-devkit, GetCmpMask)."""
 
     name = "store_mask_register"
-
-    def reads(self) -> tuple[Region, ...]:
-        return ()
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "UB", MASK_REGISTER_BYTES),)

@@ -25,11 +25,6 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
 
-def a1_row_bytes(inp: TilingInput) -> int:
-    """Return the bytes in L1 of a whole row of gradOutput, with zeros inserted, for a unit (`inp.unit`) of output channels."""
-    return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
-
-
 def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
     """Return an upper bound of the rows of gradOutput, inserted zeros included, that L1 holds for step_m tiles."""
     whole_rows = tiling.single_core_m % inp.problem.w_in == 0

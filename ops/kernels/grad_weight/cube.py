@@ -17,7 +17,7 @@ from ascend_sim.kernel.operands import ColumnRuns, Span, matrix_window
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.operand import input_operand
 from ascend_sim.ops.kernels.grad_weight.parts import boxes, by_tap
 from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, StripWalk, TaskWalks, Where
@@ -30,7 +30,7 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
     WORKSPACE,
     slot_bytes,
 )
-from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
+from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts import slotted_gradient, weight_gradient, y_map
 from ascend_sim.ops.layouts.layout import ChannelPlace, FilterTile, MapBox
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
@@ -281,7 +281,7 @@ class CubeBuilder:
         template is not 0.
         """
         images = range(task.image_start, task.image_start + task.images)
-        if not self.atomic or adds_once_per_task(self.tiling):
+        if not self.atomic or self.tiling.template == SPLIT_GRID:
             yield task, images
         else:
             yield from ((task, range(image, image + 1)) for image in images)

@@ -11,7 +11,6 @@ import math
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.tasks import axes_of, chunk, core_share
 from ascend_sim.ops.kernels.grad_weight.fields import (
-    SPLIT_GRID,
     SPLIT_MN,
     SPLIT_STREAM_K,
     STREAM_IMAGES,
@@ -116,8 +115,3 @@ class _Axes:
         rows = (task.row_start, task.rows) if by_images else (start, count)
         corner = (task.group, task.plane, task.m_start, task.m_count, task.n_start, task.n_count)
         return [GradWeightTask(*corner, *images, *rows, slot)]
-
-
-def adds_once_per_task(tiling: GradWeightTiling) -> bool:
-    """Return True for template 0, whose tasks sum all their images in L0C before they add to dW; 1 to 3 add image by image."""
-    return tiling.template == SPLIT_GRID

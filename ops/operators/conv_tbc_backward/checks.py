@@ -72,11 +72,9 @@ def pointers(c: TbcFacts) -> Failure | None:
     return not_null(c.arguments.items())
 
 
-@rule(
+rule(
     "product.supported", "001 and 002, product tables (ruling 1): the current processor does not support convolution backward"
-)
-def product_supported(c: TbcFacts) -> Failure | None:
-    return c.supported()
+)(CallFacts.supported)
 
 
 @rule("dtype.list", "001 and 002, data types; library, dtype lists")

@@ -21,10 +21,7 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import ProductSpec
-from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
-from ascend_sim.ops.operators.convolution.arguments import ForwardCall
-from ascend_sim.options.run_options import Conformance
+from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
 
 RULES = RuleList()
 rule = RULES.rule
@@ -50,11 +47,6 @@ class Facts(CallFacts):
         return [(name, tensor) for name in names if (tensor := getattr(self.call, name)) is not None]
 
 
-def check_convolution(call: ForwardCall, product_spec: ProductSpec, conformance: Conformance = "documented") -> CheckResult:
-    """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it raise."""
-    return RULES.run(Facts(call, product_spec, conformance), conformance)
-
-
 @rule("pointers", _SHARED)
 def pointers(c: Facts) -> Failure | None:
     names = {
@@ -64,9 +56,7 @@ def pointers(c: Facts) -> Failure | None:
     return not_null(names.items())
 
 
-@rule("product.supported", _SHARED)
-def product_supported(c: Facts) -> Failure | None:
-    return c.supported()
+rule("product.supported", _SHARED)(CallFacts.supported)
 
 
 @rule("shape.negative", _SHARED)

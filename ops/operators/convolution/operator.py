@@ -34,7 +34,7 @@ from ascend_sim.ops.kinds import ArgumentKind
 from ascend_sim.ops.operator import Operator, Settings, Sums, chain, itemsize_in_memory
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
 from ascend_sim.ops.operators.convolution.case import ConvolutionCase
-from ascend_sim.ops.operators.convolution.checks import RULES, check_convolution
+from ascend_sim.ops.operators.convolution.checks import RULES, Facts
 from ascend_sim.ops.operators.convolution.graph import plan_forward_operator
 from ascend_sim.ops.operators.convolution.plans import OUTPUT, begins_with_bias, bias_dtype, plan_convolution
 from ascend_sim.ops.plan import Plan
@@ -94,7 +94,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         return replace(call, output=TensorArg(call.output_shape or (), source.dtype, source.format))
 
     def check(self, arguments: ForwardCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        return check_convolution(arguments, product, conformance)  # type: ignore[arg-type]
+        return RULES.run(Facts(arguments, product, conformance), conformance)
 
     def accepted(
         self, arguments: ForwardCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings

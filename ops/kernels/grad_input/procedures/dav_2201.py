@@ -15,13 +15,7 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import buffer_counts
 from ascend_sim.ops.kernels.cube.vendor import Procedure
-from ascend_sim.ops.kernels.grad_input.capacity import (
-    a1_row_bytes,
-    check_grad_input,
-    grad_input_fits_l1,
-    grad_input_l1,
-    is_resident,
-)
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, gemm, k_slice, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
@@ -117,7 +111,8 @@ def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Return the block with equal L1 steps of A and B: the largest that fit, at most as many as the kernel has taps; 1 if none
     fits, even if 1 does not.
     """
-    start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
+    most = inp.buffers["L1"] // (tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl1_buffers)  # without gradOutput
+    start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, most)
     whole = k_slice(inp)
     unit = whole // math.gcd(whole, tiling.base_k)  # steps that are whole slices; no other fits
     for step in range(start // unit * unit, 1, -unit):
@@ -126,17 +121,13 @@ def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     return tiling.but(step_ka=1, step_kb=1)
 
 
-def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return how many base blocks of the weights each of their buffers holds if L1 has no gradOutput."""
-    return inp.buffers["L1"] // (tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl1_buffers)
-
-
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks (at least one, even if
     that does not fit); one step divides the other, and A's is at most load3d's K field.
     """
     half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
-    a_bytes = dilated_rows(inp.problem, tiling.base_m) * a1_row_bytes(inp)
+    a_row = inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
+    a_bytes = dilated_rows(inp.problem, tiling.base_m) * a_row
     b_bytes = whole * tiling.base_n * inp.itemsize
     a = min(max(half // tiling.al1_buffers // a_bytes, 1), blocks)
     b = min(max(half // tiling.bl1_buffers // b_bytes, 1), blocks)

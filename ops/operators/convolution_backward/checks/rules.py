@@ -95,9 +95,9 @@ def masked_output_pointers(c: ConvFacts) -> Failure | None:
     return not_null((name, out) for name, out, wanted in zip(names, outputs, c.mask, strict=True) if wanted)
 
 
-@rule("product.supported", "000, error 161002, item 6: the current processor does not support convolution backward")
-def product_supported(c: ConvFacts) -> Failure | None:
-    return c.supported()
+rule("product.supported", "000, error 161002, item 6: the current processor does not support convolution backward")(
+    ConvFacts.supported
+)
 
 
 @rule("shape.negative", "assumed: aclCreateTensor takes no negative dimension; 002 names 161002 for it")
@@ -268,9 +268,9 @@ def output_shapes(c: ConvFacts) -> Failure | None:
     )
 
 
-@rule("attributes.lengths", "000, array lengths: rank of weight minus 2; library, parameter check", when=shapes_matter)
-def attribute_lengths(c: ConvFacts) -> Failure | None:
-    return conv_backward_tail.attribute_lengths(c)
+rule("attributes.lengths", "000, array lengths: rank of weight minus 2; library, parameter check", when=shapes_matter)(
+    conv_backward_tail.attribute_lengths
+)
 
 
 @rule("bias_sizes.value", "000, biasSizes: [weight.shape[0]], transposed [weight.shape[1] * groups]", only="documented")
