@@ -353,6 +353,11 @@ def test_judged_cases_are_left_out(tmp_path: Path) -> None:
     assert str(path) in results.read_text()
 
 
+def test_results_that_cannot_be_written_end_before_the_first_case(tmp_path: Path) -> None:
+    case(tmp_path / "good", GOOD)
+    assert judged(str(tmp_path), "--results", str(tmp_path / "no_folder" / "verdicts.jsonl")) == (2, [])
+
+
 def test_a_verdict_in_the_file_of_results_counts(tmp_path: Path) -> None:
     """A command that goes on ends as one that was never interrupted; other cases and broken lines do not count."""
     path, results = case(tmp_path / "good", GOOD), tmp_path / "verdicts.jsonl"
