@@ -236,6 +236,9 @@ def _work(function: Callable[[Any], Any], connection: Connection) -> None:
             item = connection.recv()
         except (EOFError, OSError):
             return
+        except Exception as error:  # of unpickling
+            connection.send((None, SimError(f"a worker process cannot read its item, which must unpickle there: {error}")))
+            continue
         try:
             answer: tuple[Any, BaseException | None] = function(item), None
         except Exception as error:

@@ -75,6 +75,19 @@ def test_a_result_that_does_not_pickle_is_named() -> None:
     assert not isinstance(caught.value, WorkerDied) and active_children() == []
 
 
+class Refuses:
+    """An object that pickles and does not unpickle."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        return int, ("no number",)
+
+
+def test_an_item_that_does_not_unpickle_is_named() -> None:
+    with pytest.raises(SimError, match=r"cannot read its item, which must unpickle there: invalid literal") as caught:
+        apart(abs, Refuses())
+    assert not isinstance(caught.value, WorkerDied) and active_children() == []
+
+
 @pytest.mark.parametrize(
     ("head", "said"),
     [
