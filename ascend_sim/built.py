@@ -11,8 +11,8 @@ from ascend_sim.errors import SimError
 REINSTALL = "install the package again, pip install . or pip install -e ."
 """Advice for a library that cannot be used."""
 SIZES = {
-    "Way": 72, "Instruction": 64, "Program": 144, "Stamp": 40, "Event": 40, "CoreNumbers": 136, "GmNumbers": 64, "Touch": 128,
-    "Totals": 1000, "Hazard": 184, "Action": 872, "Values": 328, "Events": 104,
+    "Way": 72, "Instruction": 64, "Program": 144, "Stamp": 40, "Event": 40, "CoreNumbers": 152, "GmNumbers": 64, "Touch": 128,
+    "Totals": 1056, "Hazard": 184, "Action": 872, "Values": 328, "Events": 104,
 }  # fmt: skip
 """Structure known to both Python and C -> its bytes, in the order of `machine_sizes`.
 

@@ -284,10 +284,7 @@ class Overflow(Section):
 
 @frozen(kw_only=True)
 class UbBanks(Section):
-    """Unified Buffer banks of `bytes`: successive 32-byte blocks lie in successive groups, each with one access a cycle.
-
-    No run reads them: a run takes every pair of sources as free of conflicts.
-    """
+    """Banks of the Unified Buffer, of `bytes` each: successive 32-byte blocks lie in successive groups of banks."""
 
     groups: Count
     per_group: Count
@@ -296,7 +293,10 @@ class UbBanks(Section):
 
 @frozen(kw_only=True)
 class Vector(Section):
-    """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat.
+    """The vector unit. Occupancy: head + repeats x cycles_per_repeat + `count_tail` for a partial repeat.
+
+    A repeat takes `bank_conflict` times as long for each further access to a bank group, and `bank_write_conflict` times if it
+    reads and writes a bank (isa/vector/banks.py).
 
     Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One instruction
     has at most `repeats_per_instruction` repeats if its operands have strides (None: any number), which are at most
@@ -308,6 +308,7 @@ class Vector(Section):
     head: FractionalCycles
     latency: Cycles
     bank_conflict: Ratio
+    bank_write_conflict: Ratio
     count_tail: Cycles
     row_overhead: Cycles | None = None
     repeats_per_instruction: SomeCount | None = None
@@ -349,13 +350,8 @@ class Vector(Section):
             )
         return rounding.upper()
 
-    def cycles(self, op: str, dtype: str, nbytes: int, conflict: bool = False, rows: int = 1) -> tuple[int, int]:
-        """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, both rounded up; `latency` is not in
-        them.
-
-        `conflict`: both sources lie in the same banks; no instruction of a run says so. Raises `SimError` for an operation or
-        dtype that is not listed.
-        """
+    def repeat_cycles(self, op: str, dtype: str) -> float:
+        """Return the cycles of one repeat. Raises SimError for an operation or dtype that is not listed."""
         entry = self.ops.get(op)
         if entry is None:
             raise SimError(f"no vector operation {op!r}; there are {', '.join(self.ops)} (chip file, vector.ops)")
@@ -363,13 +359,23 @@ class Vector(Section):
         if slope is None:
             known = ", ".join(entry.cycles_per_repeat)
             raise SimError(f"vector operation {op} has no {dtype!r}; it has {known} (chip file, vector.ops.{op})")
+        return float(slope)
+
+    def cycles(self, op: str, dtype: str, nbytes: int, conflict: bool = False, rows: int = 1) -> tuple[int, int]:
+        """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, both rounded up; `latency` is not in
+        them.
+
+        `conflict`: both sources lie in the same bank groups. Raises `SimError` for an operation or
+        dtype that is not listed.
+        """
+        slope = self.repeat_cycles(op, dtype)
         repeats, rest = divmod(nbytes, self.repeat_bytes)
         repeats += rest > 0
         work = repeats * slope * (self.bank_conflict if conflict else 1)
         if rows > 1 and self.row_overhead is not None:
             work = max(work, repeats + self.row_overhead)
-        head = self.head if entry.head is None else entry.head
-        return math.ceil(head), math.ceil(rows * work) + (self.count_tail if rest else 0)
+        head = self.ops[op].head
+        return math.ceil(self.head if head is None else head), math.ceil(rows * work) + (self.count_tail if rest else 0)
 
 
 @frozen(kw_only=True)

@@ -82,7 +82,7 @@ class CoreRun:
         pipe = program.per_row("pipe")
         kind = program.per_row("kind")
         latency = program.per_row("latency")
-        work = program.per_row("work")
+        work = program.per_row("work") + program.bank_cycles().sum(axis=0)
         first = work + program.per_row("head_first")
         stream = work + program.per_row("head_stream")
         if self._traffic is None:

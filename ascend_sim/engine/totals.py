@@ -26,7 +26,7 @@ _AT_ONCE = 1024
 
 PIPE_TOTALS = np.dtype(
     [(name, np.int64) for name in ("rows", "busy", "end")]
-    + [("stalls", np.int64, len(CAUSES)), ("l2_wait", np.int64), ("hbm_wait", np.int64)]
+    + [("stalls", np.int64, len(CAUSES)), ("l2_wait", np.int64), ("hbm_wait", np.int64), ("bank_conflicts", np.int64)]
 )
 TOTALS = np.dtype(
     [("pipes", PIPE_TOTALS, len(PIPES))]
@@ -35,7 +35,8 @@ TOTALS = np.dtype(
 )
 """Totals of one program, as in C (`Totals` of compiled/watch.h): cycles by pipe, and cycles that it stood still by pipe and
 cause, as in `ProgramRun`. `rows` instructions of each pipe; `l2_wait` and `hbm_wait` cycles in which others held its transfers
-back; of a buffer the most bytes held at once (`peak`), and the bytes held summed over the cycles (`area`).
+back, `bank_conflicts` those by which conflicts lengthened its instructions; of a buffer the most bytes held at once (`peak`),
+and the bytes held summed over the cycles (`area`).
 """
 
 
@@ -65,6 +66,7 @@ class PipeTotals:
     stalls: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))
     l2_wait: int = 0
     hbm_wait: int = 0
+    bank_conflicts: int = 0
 
 
 @mutable
@@ -138,6 +140,7 @@ class TaskTotals:
             pipe.busy += int(own["busy"].sum())
             pipe.l2_wait += int(own["l2_wait"].sum())
             pipe.hbm_wait += int(own["hbm_wait"].sum())
+            pipe.bank_conflicts += int(own["bank_conflicts"].sum())
             for cause, cycles in zip(CAUSES, own["stalls"].sum(axis=0).tolist(), strict=True):
                 pipe.stalls[cause] += cycles
         for space in parts.buffers:

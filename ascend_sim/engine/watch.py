@@ -97,12 +97,14 @@ class ColumnWatch:
 def _numbers(run: ProgramRun) -> NDArray[np.void]:
     """Return the totals of a program as one record of dtype TOTALS, without hazards."""
     numbers, pipe, busy = np.zeros(1, TOTALS), run.program.per_row("pipe"), run.busy()
+    conflicts = run.program.bank_cycles().sum(axis=0)
     for place, name in enumerate(PIPES):
         own, found = pipe == place, numbers["pipes"][0, place]
         found["rows"], found["busy"], found["end"] = own.sum(), busy[name], run.end[own].max(initial=run.begin)
         for cause, cycles in run.stalls(name).items():
             found["stalls"][CAUSES.index(cause)] = cycles
         found["l2_wait"], found["hbm_wait"] = run.l2_wait[own].sum(), run.hbm_wait[own].sum()
+        found["bank_conflicts"] = conflicts[own].sum()
     for column in ("hbm_bytes", "l2_hits", "l2_misses"):
         numbers[column] = getattr(run, column).sum()
     for name in run.program.table.chip.cores.kinds[run.program.core_kind].buffers:  # type: ignore[index]

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import MOST_CYCLES
@@ -61,13 +62,15 @@ class DescribedInstruction:
     """Everything that follows from an instruction's class and fields, its `key`, on one chip.
 
     `limits` are those of its operands' addresses, as in `InstructionTable.limits`; `spaces` are the buffers that it touches;
-    `moves_nothing` is True if it has a region without bytes or with a negative stride.
+    `moves_nothing` is True if it has a region without bytes or with a negative stride; `conflicts` are those over banks
+    (`VectorInstruction.bank_cycles`).
     """
 
     key: Key
     instruction: Instruction
     pipe: int
     cost: Cost
+    conflicts: NDArray[np.int64] | None
     access: GmAccess | None
     touched: Touched
     limits: Limits
@@ -103,7 +106,8 @@ def described(this: ThisChip, kind: type[Instruction], *given: Any) -> Described
     form = form_of(instruction, chip)
     cost, access = instruction.cost(chip), instruction.gm_access(chip)
     head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
-    longest = max(head + cost.work, cost.latency, scalar_time)
+    conflicts = instruction.bank_cycles(chip) if isinstance(instruction, VectorInstruction) else None
+    longest = max(head + cost.work + (0 if conflicts is None else int(conflicts.max())), cost.latency, scalar_time)
     if longest > MOST_CYCLES:
         raise SimError(
             f"{instruction.name} lasts {longest} cycles on {chip.name}; at most {MOST_CYCLES}, or an engine's int64 clock "
@@ -116,7 +120,7 @@ def described(this: ThisChip, kind: type[Instruction], *given: Any) -> Described
     spaces = frozenset([region.space for region in regions if region.space != "GM"])
     limits = _limits_of(instruction, form, regions, chip)
     rest = limits, spaces, any(map(moves_nothing, regions)), _traits_of(instruction)
-    return DescribedInstruction((kind, *fields), instruction, pipe, cost, access, found, *rest)
+    return DescribedInstruction((kind, *fields), instruction, pipe, cost, conflicts, access, found, *rest)
 
 
 def _limits_of(instruction: Instruction, form: Form | None, regions: Sequence[Region], chip: ChipSpec) -> Limits:

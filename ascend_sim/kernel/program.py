@@ -16,6 +16,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import PIPES, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, cross_name
+from ascend_sim.isa.vector.banks import PAIRS, cycles_at
 from ascend_sim.kernel.described import TRAITS, DescribedInstruction, Key, ThisChip, described
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
@@ -50,6 +51,7 @@ class InstructionTable:
         self.disarmed: list[int] = []
         """Numbers of the waits that an experiment ignores."""
         self._columns: dict[str, NDArray[np.int64]] = {}
+        self._conflicts = np.zeros((0, len(PAIRS), self.chip.vector.banks.groups), np.int64)
         self._flags: dict[tuple[str, str, int], int] = {}
         self._limits = np.zeros((0, len(OPERAND_COLUMN), 3), np.int64)
         self._unfit: dict[str, NDArray[np.bool_]] = {}
@@ -122,6 +124,20 @@ class InstructionTable:
         if name == "paced":
             return int(one.pace(self.chip) is not None)
         return int(getattr(one if name in _OF_INSTRUCTIONS else self.costs[number], name))
+
+    def conflicts(self) -> NDArray[np.int64]:
+        """Return [instruction][pair of operands, groups between them]: the cycles of bank conflicts (`banks.bank_cycles`).
+
+        Kept, and extended when instructions were added.
+        """
+        known = len(self._conflicts)
+        if known < len(self.instructions):
+            more = np.zeros((len(self.instructions) - known, *self._conflicts.shape[1:]), np.int64)
+            for cycles, one in zip(more, self._described[known:], strict=True):
+                if one.conflicts is not None:
+                    cycles[:] = one.conflicts
+            self._conflicts = np.concatenate((self._conflicts, more))
+        return self._conflicts
 
     def limits(self) -> NDArray[np.int64]:
         """Return the limits of operands' addresses as [instruction][operand][extent, capacity, unit], in bytes.
@@ -257,6 +273,15 @@ class Program:
     def per_row(self, name: str) -> NDArray[np.int64]:
         """Return for every row the property `name` of its instruction (`InstructionTable.column`)."""
         return self.table.column(name)[self.rows[:, 0]]
+
+    def bank_cycles(self) -> NDArray[np.int64]:
+        """Return [2][row]: the cycles by which conflicts over bank groups, or over banks, lengthen a row (`cycles_at`)."""
+        conflicts = self.table.conflicts()
+        found = np.zeros((2, len(self)), np.int64)
+        rows = np.flatnonzero((conflicts.sum(axis=(1, 2)) > 0)[self.rows[:, 0]])
+        addresses = {name: self.rows[rows, column] for name, column in OPERAND_COLUMN.items()}
+        found[:, rows] = cycles_at(self.table.chip, conflicts[self.rows[rows, 0]], addresses)
+        return found
 
     def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return two arrays for all accesses to `spaces`, in order of rows: the row of each, and its index in `touches`."""

@@ -42,7 +42,8 @@ class WorkFigures:
     `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report counts
     them, `through` bytes by the pipe that moves them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit
     read and write. `instructions` counts those that compute or move data, by pipe; `kinds` are cycles of cube and vector
-    instructions by (pipe, dtype); `l2` counts lines by ("read" or "write", "hit" or "miss").
+    instructions by (pipe, dtype); `l2` counts lines by ("read" or "write", "hit" or "miss"). `group_conflicts` and
+    `bank_conflicts` are the cycles that conflicts over bank groups and over banks took on V.
     """
 
     blocks: int = 0
@@ -56,12 +57,15 @@ class WorkFigures:
     touched: Counter[tuple[str, str]] = field(default_factory=Counter)
     l2: Counter[tuple[str, str]] = field(default_factory=Counter)
     cube_operations: int = 0
+    group_conflicts: int = 0
+    bank_conflicts: int = 0
 
     @classmethod
     def of(cls, run: ProgramRun) -> WorkFigures:
         """Return the figures of one program that ran."""
         program, table = run.program, run.program.table
         work = cls(blocks=1, cycles=run.finish - run.launch, busy=Counter(run.busy()))
+        work.group_conflicts, work.bank_conflicts = program.bank_cycles().sum(axis=1).tolist()
         arguments, length = program.rows[:, 0], run.end - run.start
         count = len(table.instructions)
         times = np.bincount(arguments, minlength=count).tolist()
@@ -169,6 +173,8 @@ def _arithmetic(work: WorkFigures, share: _Share) -> dict[str, Value]:
         "cube_fp_instr_number": cube,
         "cube_int_instr_number": 0,
         **{f"vec_{name}_ratio": share(cycles) for name, cycles in vector.items()},
+        "vec_bankgroup_cflt_ratio": share(work.group_conflicts),
+        "vec_bank_cflt_ratio": share(work.bank_conflicts),
     }
 
 

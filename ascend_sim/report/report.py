@@ -44,6 +44,8 @@ NO_TIMELINE = "not kept: there is no waterfall, critical path, what-if, trace or
 """Note in the report of a run that kept only totals."""
 _US_DECIMALS = 4
 _SHARE_DECIMALS = 4
+_HELD = {"L2 share": "l2_wait", "HBM share": "hbm_wait", "bank conflict": "bank_conflicts"}
+"""Cause by which instructions take longer -> the attribute of `PipeTotals` with its cycles."""
 _TIME_FIELDS = (
     "task_us", "core_us", "core_us_max", "core_cycles_max", "start_us", "pipes_us", "bottleneck_pipe", "main_stall",
     "stalls", "held_us", "roofline", "interval",
@@ -353,7 +355,7 @@ class _PipeTime:
     """One pipe of a kernel, in cycles summed over the `cores` that have it.
 
     Busy and stalls add up to `span`, first instruction to last retirement of each block. `held` is the part of busy in
-    which other transfers slowed down those of this pipe.
+    which other transfers, or bank conflicts, slowed down the pipe's instructions.
     """
 
     name: str
@@ -368,7 +370,7 @@ class _PipeTime:
     def of(cls, name: str, totals: TaskTotals) -> _PipeTime:
         parts = [pipe for (_, own), pipe in totals.pipes.items() if own == name]
         stalls = {cause: sum(pipe.stalls[cause] for pipe in parts) for cause in CAUSES}
-        held = {"L2 share": sum(pipe.l2_wait for pipe in parts), "HBM share": sum(pipe.hbm_wait for pipe in parts)}
+        held = {cause: sum(getattr(pipe, name) for pipe in parts) for cause, name in _HELD.items()}
         works = name == "S" or any(pipe.rows for pipe in parts)
         span, busy = (sum(getattr(pipe, field) for pipe in parts) for field in ("span", "busy"))
         happened = [{cause: count for cause, count in found.items() if count} for found in (stalls, held)]
@@ -387,7 +389,7 @@ class _PipeTime:
 
         The share is of the pipe's span over all cores, rounded to four decimals.
         """
-        lost = {cause: self.stalls.get(cause, 0) + self.held.get(cause, 0) for cause in CAUSES}
+        lost = {cause: self.stalls.get(cause, 0) + self.held.get(cause, 0) for cause in dict.fromkeys((*CAUSES, *_HELD))}
         cause = max(lost, key=lost.__getitem__)
         return {"cause": cause, "share": round(lost[cause] / self.span, _SHARE_DECIMALS)} if lost[cause] else None
 

@@ -98,7 +98,7 @@ def test_sections_that_disagree_are_refused(tmp_path: Path, text: str, field: st
 
 
 def test_every_number_of_a_chip_file_is_read_somewhere() -> None:
-    """Except the banks of UB, which stand behind `bank_conflict`: a number that nobody reads would change nothing."""
+    """A number that nobody reads would change nothing; the banks of a group follow from the size of UB."""
     attributes = {
         node.attr
         for folder in ("ascend_sim", "ops")
@@ -109,7 +109,7 @@ def test_every_number_of_a_chip_file_is_read_somewhere() -> None:
     fields = {
         name
         for one in vars(sections).values()
-        if isinstance(one, type) and issubclass(one, sections.Section) and one is not sections.UbBanks
+        if isinstance(one, type) and issubclass(one, sections.Section)
         for name in [field.name for field in dataclasses.fields(one)]
     }
-    assert fields - attributes == {"banks"}
+    assert fields - attributes == {"per_group"}

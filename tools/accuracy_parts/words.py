@@ -17,7 +17,7 @@ they fit, unless the source cleared it; AlexNet's products find what [earlier
 kernels](accuracy-tables.md#a-training-step-in-its-order) left.
 
 **Inputs of a prediction.** The table above uses only the sizes and dtype of a row, as a user would. "With facts" (`ascend-sim
-validate --facts block_dim,tiling`) also takes from the row what the measured library had decided.
+validate --facts block_dim,tiling`) also takes the measured library's decisions.
 
 **In-sample or not.** The tables mark rows of which costs were "fitted", and with which a rule was chosen ("structure"). They
 list the [costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them), the

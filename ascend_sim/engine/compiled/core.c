@@ -154,6 +154,24 @@ static inline i64 work_of(const Pipe *pipe, const Instruction *instruction, i64 
     return t > pipe->busy_until ? instruction->first : instruction->stream;
 }
 
+enum { UB_BLOCK = 32 }; /* bytes of a block of UB (chip/fractal.py) */
+
+/* Return the cycles by which bank conflicts lengthen a row (Program.bank_cycles; ../../isa/vector/banks.py). */
+static __attribute__((noinline)) i64 bank_cycles(Core *core, const Instruction *instruction, i64 row) {
+    static const int pairs[3][2] = {{2, 3}, {2, 1}, {3, 1}}; /* columns of a row: src0 and src1, then each and dst */
+    const CoreNumbers *numbers = &core->table->numbers;
+    const i64 *operands = row_at(&core->rows, row), *cycles = (const i64 *)(intptr_t)instruction->other;
+    i64 most = 0;
+    for (int pair = 0; pair < 3; pair++, cycles += numbers->bank_groups) {
+        const i64 first = operands[pairs[pair][0]], second = operands[pairs[pair][1]];
+        const i64 apart = (second / UB_BLOCK - first / UB_BLOCK) % numbers->bank_groups;
+        const i64 added = cycles[apart < 0 ? apart + numbers->bank_groups : apart];
+        if (added > most && (!pair || first / numbers->bank_bytes == second / numbers->bank_bytes)) most = added;
+    }
+    core->bank_conflicts += most;
+    return most;
+}
+
 /* Mark the pipe busy until cycle `t`, and return the retirement cycle. */
 static inline i64 work_until(Pipe *pipe, i64 t, i64 latency) {
     i64 *const oldest = pipe->oldest;
@@ -206,7 +224,8 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
     switch (instruction->kind) {
     case LOCAL: { /* works by itself: a head, longer for the first of a stream, and its work (CoreRun._pipe, LOCAL; "Time runs
                    * ahead of the clock") */
-        const i64 t = take_flight(pipe, begun, &gap, &cause), end = t + work_of(pipe, instruction, t);
+        const i64 t = take_flight(pipe, begun, &gap, &cause);
+        const i64 end = t + work_of(pipe, instruction, t) + (instruction->other ? bank_cycles(core, instruction, row) : 0);
         const i64 retires = work_until(pipe, end, instruction->latency);
         return finish(cores, core, pipe, instruction, row, t, (Times){t, end, retires, gap, cause}, NULL);
     }

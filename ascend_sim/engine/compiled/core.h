@@ -10,9 +10,9 @@
 #include "traffic.h"
 #include "watch.h"
 
-/* Numbers of the chip that a core uses. */
+/* Numbers of the chip that a core uses; `bank_bytes` are the addresses of one bank of each of the `bank_groups`. */
 typedef struct {
-    i64 line, flag_latency, barrier_latency, depth[PIPES], outstanding[PIPES];
+    i64 line, flag_latency, barrier_latency, bank_groups, bank_bytes, depth[PIPES], outstanding[PIPES];
 } CoreNumbers;
 
 /* Events of a core for Python: its end, or a cross-core flag (../cross.py). */
@@ -76,6 +76,7 @@ struct Core {
     i64 row, t, begun, state, want, queue_full, finish;
     i64 wake;    /* mask of the pipes to call */
     i64 in_list; /* of the cores to advance */
+    i64 bank_conflicts; /* cycles that they took, on V */
     i64 flag_count; /* flags of its program; the table may have got more since, from other programs */
     Pipe *pipes;
     Flag *flags;

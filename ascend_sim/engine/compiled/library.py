@@ -35,7 +35,7 @@ class CoreNumbers(ctypes.Structure):
     """ctypes mirror of the C struct `CoreNumbers` (core.h)."""
 
     _fields_ = [
-        *_numbers("line", "flag_latency", "barrier_latency"),
+        *_numbers("line", "flag_latency", "barrier_latency", "bank_groups", "bank_bytes"),
         *((name, c_int64 * len(PIPES)) for name in ("depth", "outstanding")),
     ]  # fmt: skip
 

@@ -319,7 +319,9 @@ EXPORT i64 core_lost_set(const Core *core, i64 *flag) {
 
 /* Read the totals and up to `limit` hazards of a watched core that is over. Returns the count of the hazards. */
 EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) {
-    return watch_read(core->watch, core->finish, core->queue_full, totals, hazards);
+    const i64 found = watch_read(core->watch, core->finish, core->queue_full, totals, hazards);
+    totals->pipes[V].bank_conflicts = core->bank_conflicts;
+    return found;
 }
 
 /* Return the packed columns of a core that is over: those in memory, their bytes in `size`, and the place of every piece

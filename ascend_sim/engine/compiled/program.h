@@ -5,7 +5,7 @@
 #include "base.h"
 
 enum kind { LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL }; /* isa/base.py */
-enum { S, CUBE = 4, PIPES = 7 }; /* isa/base.py: the scalar unit is pipe 0 */
+enum { S, CUBE = 4, V = 5, PIPES = 7 }; /* isa/base.py: the scalar unit is pipe 0 */
 enum { COLUMNS = 5 };        /* of a program's rows: instruction, dst, src0, src1, tile (kernel/program.py) */
 enum { SLOT_SHIFT = 44 };    /* of a GM operand (memory/gm.py) */
 /* ../timeline.py */
@@ -16,7 +16,8 @@ typedef struct {
     i64 kind, pipe;
     i64 first, stream, latency; /* cycles behind a pause, back to back, and from the end of occupancy to retirement;
                                    WAIT: its lead, and whether it is at work */
-    i64 other;   /* SET, WAIT: its flag; SCALAR: cycles; BARRIER_ALL: mask of pipes; CROSS_WAIT: whether armed */
+    i64 other;   /* SET, WAIT: its flag; SCALAR: cycles; BARRIER_ALL: mask of pipes; CROSS_WAIT: whether armed;
+                    LOCAL: the address of its bank conflicts (core.c, bank_cycles), or 0 */
     i64 operand; /* TRANSFER: the column of its GM address */
     i64 extent;  /* TRANSFER: bytes from that address to the end of the last one touched */
 } Instruction;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import LEAST_RATE, MOST_RATE
@@ -35,6 +36,7 @@ class Table:
         self._machine = machine
         self.table = table
         self._known = 0
+        self._conflicts: list[NDArray[np.int64]] = []
         self.flags: list[tuple[str, str, int]] = []
         self._numbers: dict[tuple[str, str, int], int] = {}
         chip, sync = table.chip, table.chip.sync
@@ -47,6 +49,8 @@ class Table:
             self._line,
             sync.flag_latency,
             sync.barrier_latency,
+            chip.vector.banks.groups,
+            chip.vector.banks.groups * chip.vector.banks.bytes,
             (c.c_int64 * count)(*(depth.get(name, 0) for name in PIPES)),
             (c.c_int64 * count)(*(outstanding.get(name, 1) for name in PIPES)),
         )
@@ -77,6 +81,9 @@ class Table:
                 rows["other"][i] = sum(1 << PIPE_INDEX[name] for name in pipes)
             elif rows["pipe"][i] == 0:
                 rows["other"][i] = getattr(instruction, "cycles", int(work[i]))
+            elif (conflicts := table.conflicts()[known + i]).any():
+                self._conflicts.append(np.ascontiguousarray(conflicts))  # C reads them there
+                rows["other"][i] = address_of(self._conflicts[-1])
             elif rows["kind"][i] == TRANSFER:
                 access = table.accesses[known + i]
                 assert access is not None

@@ -13,7 +13,7 @@
 /* Totals of a program (../totals.py). `stalls` by cause; `end` is that of the last row. */
 enum { CAUSES = 10 };
 typedef struct {
-    i64 rows, busy, end, stalls[CAUSES], l2_wait, hbm_wait;
+    i64 rows, busy, end, stalls[CAUSES], l2_wait, hbm_wait, bank_conflicts;
 } PipeTotals;
 typedef struct {
     PipeTotals pipes[PIPES];

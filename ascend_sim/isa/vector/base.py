@@ -23,6 +23,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import Place, listed, loops, offsets_of
+from ascend_sim.isa.vector.banks import OperandBlocks, bank_cycles
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.distinct import distinct
 from ascend_sim.numerics.integers import storage
@@ -152,6 +153,12 @@ def regions_of(
     return rows_of(operand, dtype, *layout, mask)
 
 
+def banked_blocks(operand: str, dtype: str, layout: tuple[int, int, int], blocks: tuple[int, ...] = ()) -> OperandBlocks:
+    """Return the blocks of an operand for its bank conflicts; arguments of `regions_of`. A mask leaves none out."""
+    count, rows, stride = layout
+    return OperandBlocks(count * size_of(dtype), rows, stride, blocks[OPERANDS.index(operand)] if blocks else BLOCK_BYTES)
+
+
 def place_of(
     operand: str, dtype: str, layout: tuple[int, int, int], mask: Mask | None = None, blocks: tuple[int, ...] = ()
 ) -> Place:
@@ -253,6 +260,14 @@ class VectorInstruction(Instruction):
                 f"({chip.vector.ops_source}; chip file, vector.ops{'' if entry is None else '.' + self.opcode})"
             )
         return "V"
+
+    def banked(self) -> dict[str, OperandBlocks]:
+        """Return the blocks of the operands between which bank conflicts are counted; {}: it has no conflicts (assumed)."""
+        return {}
+
+    def bank_cycles(self, chip: ChipSpec) -> NDArray[np.int64] | None:
+        """Return the cycles that bank conflicts add to the cost, as `banks.bank_cycles` does."""
+        return bank_cycles(chip, chip.vector.repeat_cycles(self.opcode, self._cost_key()[0]), self.banked())
 
     def cost(self, chip: ChipSpec) -> Cost:
         dtype, size = self._cost_key()
@@ -357,6 +372,13 @@ class Elementwise(ComputedRows):
     @property
     def _what(self) -> str:
         return f"{self.name} {self.operation}"
+
+    def banked(self) -> dict[str, OperandBlocks]:
+        return {name: self._banked(name, stride) for name, stride in (("dst", self.dst_stride), ("src0", self.src_stride))}
+
+    def _banked(self, operand: str, stride: int) -> OperandBlocks:
+        """Return the blocks of an operand whose rows lie `stride` bytes apart."""
+        return banked_blocks(operand, self.dtype, (self.count, self.rows, stride), self.blocks)
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
         """Return a view of the elements of src0 at `address`, in the shape of `elements`."""

@@ -14,7 +14,17 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import immediate
-from ascend_sim.isa.vector.base import ComputedRows, Mask, VectorInstruction, elements, regions_of, size_of, whole_blocks
+from ascend_sim.isa.vector.banks import OperandBlocks
+from ascend_sim.isa.vector.base import (
+    ComputedRows,
+    Mask,
+    VectorInstruction,
+    banked_blocks,
+    elements,
+    regions_of,
+    size_of,
+    whole_blocks,
+)
 from ascend_sim.memory.regions import Region
 
 COMPARISONS: dict[str, Callable[..., Any]] = {
@@ -85,6 +95,9 @@ class Compare(VectorInstruction):
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "UB", ceil_div(self.rows * self.count, 8)),)
+
+    def banked(self) -> dict[str, OperandBlocks]:
+        return {one: banked_blocks(one, self.dtype, layout, self.blocks) for one, layout in self._sources}
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         sides = [

@@ -176,11 +176,11 @@ class VectorAdd:
 
         def build(block: int) -> list[Program]:
             k = KernelBuilder(table, block, "AIV", [tensor.size for tensor in tensors])
+            places: dict[str, list[int]] = {name: [] for name in "xyz"}
+            for name in "xy" * self.buffers + "z" * self.buffers:  # x and y of an add side by side, as in the sample
+                places[name].append(k.allocate("UB", self.tile * HALF, f"{name}[{len(places[name])}]"))
             pairs = [("MTE2", "V"), ("MTE2", "V"), ("V", "MTE3")]
-            left, right, out = (
-                BufferQueue(k, name, *pipes, [k.allocate("UB", self.tile * HALF, f"{name}[{i}]") for i in range(self.buffers)])
-                for name, pipes in zip("xyz", pairs, strict=True)
-            )
+            left, right, out = (BufferQueue(k, name, *pipes, places[name]) for name, pipes in zip("xyz", pairs, strict=True))
             for start in range(block * share, min((block + 1) * share, self.count), self.tile):
                 elements = min(self.tile, (block + 1) * share - start, self.count - start)
                 for slot, queue in enumerate((left, right)):

@@ -6,6 +6,7 @@ unless somebody says how long each one took.
 
 - The scalar unit issues in order. A row costs the issue time, then waits for a place in its pipe's queue: the row `depth`
   places before it on that pipe must have left the queue. A row leaves when the pipe takes it up, a wait when it is over.
+- Bank conflicts lengthen a row (tests/isa/vector/test_banks.py counts them by itself).
 - The pipe takes a row up when it is issued, when the row before it no longer occupies the pipe, and, if it does work, when
   the row `outstanding` working rows before it has retired. It occupies the pipe for head + work; the head is the first one
   of a stream when the pipe did not come straight from other work.
@@ -149,6 +150,7 @@ def _run(
     raised: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     taken: dict[tuple[str, str, int], int] = defaultdict(int)
     heard: dict[tuple[int, int], int] = defaultdict(int)
+    conflicts = program.bank_cycles().sum(axis=0).tolist()
     scalar = 0
     for row, view in enumerate(program):
         instruction: Instruction = view.instruction
@@ -234,7 +236,7 @@ def _run(
             head = cost.head_stream if pipe.worked_until == begin else cost.head_first
             pipe.leave(begin)
             took, late = moved[row] if row in moved else (port_cycles(program, row, bases), 0)
-            pipe.free = begin + head + cost.work + took
+            pipe.free = begin + head + cost.work + conflicts[row] + took
             pipe.worked_until = pipe.free
             pipe.retired = max(pipe.retired, pipe.free + cost.latency + late)
             pipe.retirements.append(pipe.retired)
