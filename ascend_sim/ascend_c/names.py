@@ -24,8 +24,9 @@ _PIPE = (
 )
 _SYNC = (
     "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax SetAtomicMin "
-    "SetAtomicType SetAtomicNone GetBlockIdx GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation SetCtrlSpr GetCtrlSpr "
-    "SetNextTaskStart WaitPreTaskEnd DisableDmaAtomic InitSocState Trap set_flag wait_flag pipe_barrier"
+    "SetAtomicType SetAtomicNone GetBlockIdx GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation GetTaskRatio SetCtrlSpr "
+    "GetCtrlSpr SetSyncBaseAddr SetNextTaskStart WaitPreTaskEnd DisableDmaAtomic InitSocState Trap set_flag wait_flag "
+    "pipe_barrier"
 )
 _COPY = "DataCopy DataCopyPad SetPadValue Copy Nz2NdParamsFull"
 _VECTOR = (
@@ -63,8 +64,8 @@ _TURNS = "TransposeParamsExt TransposeType"
 _LISTS = "ListTensorDesc TensorDesc GetDesc GetDataPtr GetDataObj SetShapeAddr GetDim GetIndex GetShape"
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
-    "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV "
-    "__vector__ __cube__ __mix__"
+    "GET_TILING_DATA_MEMBER ascendc_assert REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC "
+    "ASCEND_IS_AIV __vector__ __cube__ __mix__"
 )
 
 _ELEMENTS = (
@@ -113,7 +114,7 @@ _CONVERTS = "scales of their own for the elements of a block"
 _HALF_BYTES = "numbers of half a byte"
 _FUNCTIONS = "functions of the library"
 _REFUSED = {
-    _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion ClearSpr DumpTensor"),
+    _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion ClearSpr DumpTensor GetSystemCycle"),
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat MmadWithSparse "
         "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal LoadImageToLocalParams "
@@ -124,7 +125,7 @@ _REFUSED = {
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info MrgSortSrcList Concat Extract GetSortLen GetSortOffset TopK RpSort16 "
         "ProposalConcat ProposalExtract"
     ),
-    _CROSS: "IBSet IBWait",
+    _CROSS: "IBSet IBWait NotifyNextBlock WaitPreBlock InitDetermineComputeWorkspace",
     _NOT_HERE: ("Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate"),
     _SLICES: "SliceInfo",
     _QUANTISED: (

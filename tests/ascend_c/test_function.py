@@ -121,6 +121,7 @@ REFUSED = {
     "Adds(d, a, 1.0f, (uint64_t)64, 1, {256, 1, 8, 8});": "dst_block_stride = 256; 1 to 255 32-byte blocks are possible",
     "Add(d, a, b, -1);": "vadd: a count of -1 elements; allowed is 1 or more",
     "ASSERT(x == nullptr);": "ASSERT(x == nullptr) is false",
+    'ascendc_assert(x == nullptr, "%p\\n", x);': "ASSERT(x == nullptr) is false",
     "set_flag(PIPE_MTE2, PIPE_V, EVENT_ID3);": "is still raised at the end of the block; sets without a wait: 1",
     "SetFlag<HardEvent::MTE2_V>(8);": "SetFlag: event id 8; allowed are 0 to 7",
     "SetFlag<HardEvent::MTE2_V>(1);": "is still raised at the end of the block; sets without a wait: 1",

@@ -264,9 +264,11 @@ void cube(int &calls) {{ calls++; InitSocState(); }}
 void add(GM_ADDR x, GM_ADDR z, int count) {{
     GlobalTensor<float> xg, zg; xg.SetGlobalBuffer((__gm__ float *)x), zg.SetGlobalBuffer((__gm__ float *)z);
     LocalTensor<float> a(TPosition::VECCALC, 0, 64), d(TPosition::VECCALC, 256, 64);
+    ascendc_assert(GetTaskRatio() == 2, "of %d", 2);
     {IN} Adds(d, a, (float)GetTaskRation(), DivCeil(count, 1)); {OUT}
 }}
 __global__ __mix__(1, 2) void both(GM_ADDR x, GM_ADDR z) {{
+    SetSyncBaseAddr(0);
     int calls = 0;
     Async<EngineType::AIC, cube>(calls);
     if (GetSubBlockIdx() == 0) Async<EngineType::AIV, add>(x, z, AlignUp(3, 5));

@@ -109,6 +109,9 @@ inline void SetAtomicNone(ASIM_SITE) { asim::set_atomic_none(site); }
 inline int64_t GetSubBlockIdx() { return asim::recorder.request.sub_block; }
 inline int64_t GetSubBlockNum() { return asim::recorder.request.sub_blocks > 1 ? asim::recorder.request.sub_blocks : 1; }
 inline int64_t GetTaskRation() { return asim::ON_CUBE ? 1 : GetSubBlockNum(); }
+inline int64_t GetTaskRatio() { return GetTaskRation(); }
+// The address of the flags between cores, which kernels of their own launch get from the host; flags need none here.
+inline void SetSyncBaseAddr(uint64_t) {}
 // A vector core counts itself among the vector cores of all blocks.
 inline int64_t GetBlockIdx() { return asim::recorder.request.block * GetTaskRation() + (asim::ON_CUBE ? 0 : GetSubBlockIdx()); }
 inline int64_t GetBlockNum() { return asim::recorder.request.blocks; }
@@ -206,6 +209,7 @@ template <class... T> inline void PRINTF(const char *format, T... values) { ::pr
     } while (0)
 
 #define assert(condition) ASSERT(condition)
+#define ascendc_assert(condition, ...) ASSERT(condition)
 
 #define block_idx AscendC::GetBlockIdx()
 #define block_num AscendC::GetBlockNum()
