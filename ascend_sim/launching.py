@@ -401,8 +401,11 @@ def _products(counts: Counts) -> dict[str, Any]:
 def _written(programs: Sequence[Program]) -> set[int]:
     """Return the slots of all tensors in GM that an instruction of the programs writes."""
     slots: set[int] = set()
+    to_gm: dict[int, NDArray[np.bool_]] = {}  # programs share tables, which may have thousands of instructions
     for program in programs:
-        to_gm = [any(r.space == "GM" for r in one.writes()) for one in program.table.instructions]
-        rows = program.rows[np.asarray(to_gm, np.bool_)[program.rows[:, 0]]]
+        if (known := to_gm.get(id(program.table))) is None:
+            writes = [any(r.space == "GM" for r in one.writes()) for one in program.table.instructions]
+            known = to_gm[id(program.table)] = np.array(writes, np.bool_)
+        rows = program.rows[known[program.rows[:, 0]]]
         slots |= set(distinct(rows[:, 1] >> SLOT_SHIFT).tolist())
     return slots

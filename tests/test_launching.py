@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ascend_sim as asim
+from ascend_sim import launching
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.compiled import library
 from ascend_sim.errors import DeadlockError, SimError
@@ -253,6 +254,23 @@ def test_both_engines_give_the_same_times(kernel: str) -> None:
         np.testing.assert_array_equal(one.start, other.start)
         np.testing.assert_array_equal(one.retire, other.retire)
     assert runs[0].report.to_dict() == runs[1].report.to_dict()
+
+
+def test_written_tensors_are_found_with_one_look_at_each_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks share a table of instructions, which may have thousands."""
+
+    @asim.kernel_function(core="AIV")
+    def fill(k: asim.Kernel, y: asim.Tensor) -> None:
+        row = k.ub_queue("row", 16, y.dtype, "V", "MTE3")
+        with row.write() as a:
+            k.duplicate(a, 1.0)
+        k.ub_to_gm(y[k.block], row)
+
+    programs = asim.launch(fill, 8, asim.empty((8, 16), "float32")).programs
+    looks: list[str] = []
+    for kind in {type(one) for one in programs[0].table.instructions}:
+        monkeypatch.setattr(kind, "writes", lambda self, real=kind.writes: looks.append(self.name) or real(self))
+    assert launching._written(programs) == {0} and len(looks) == len(programs[0].table.instructions)
 
 
 # -- the verdict -------------------------------------------------------------------------------------------------------

@@ -241,8 +241,9 @@ class _Block:
         `lines` has each row's line number.
         """
         instructions = self.table.instructions
-        cross = [isinstance(one, CrossCoreSetFlag | CrossCoreWaitFlag) for one in instructions]
-        stops = np.flatnonzero(np.array(cross, np.bool_)[rows[:, 0]]) if any(cross) else ()
+        kinds = {*rows[:, 0].tolist()}  # a table may have thousands of instructions
+        cross = [one for one in kinds if isinstance(instructions[one], CrossCoreSetFlag | CrossCoreWaitFlag)]
+        stops = np.flatnonzero(np.isin(rows[:, 0], cross)) if cross else ()
         first, raised = 0, self.whole.raised
         for stop in stops:
             self._run(rows[first:stop])
