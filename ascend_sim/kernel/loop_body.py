@@ -17,6 +17,8 @@ METHODS = ("range", "each")
 """The methods of a kernel that begin a traced loop."""
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.GeneratorExp
 """Syntax whose body may run later than the place where it stands."""
+_INNER = _SCOPES | ast.ListComp | ast.SetComp | ast.DictComp | ast.ClassDef
+"""Syntax with variables of its own."""
 
 
 class NotFollowed(Exception):
@@ -125,20 +127,31 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
 
 
 def _free(scope: ast.AST) -> set[str]:
-    """Return the names that an inner function or comprehension reads and does not write, or declares global or nonlocal."""
+    """Return the names that an inner function or generator expression may take from outside.
+
+    These are the names that it declares global or nonlocal, or reads and, as a function, does not assign itself. What
+    functions, classes and comprehensions inside it assign counts for nothing, what they read as read by it.
+    """
     nodes = list(ast.walk(scope))
-    brief = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
+    function = not isinstance(scope, ast.GeneratorExp)
+    inside = [node for node in nodes if isinstance(node, _INNER) and not (function and node is scope)]
+    below = {id(one) for node in inside for one in ast.walk(node)}
     own: set[str] = set()
     read: set[str] = set()
     shared: set[str] = set()
     for node in nodes:
-        if isinstance(node, ast.Name):
-            (read if isinstance(node.ctx, ast.Load) or id(node) in brief else own).add(node.id)
-        elif isinstance(node, ast.arg):
-            own.add(node.arg)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            read.add(node.id)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             shared |= set(node.names)
+        elif isinstance(node, ast.Name | ast.arg) and id(node) not in below:
+            own.add(node.id if isinstance(node, ast.Name) else node.arg)
     return (read - own) | shared
+
+
+def _defaults(function: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:
+    """Return the defaults of a function's parameters, which are evaluated outside it."""
+    return [*function.args.defaults, *filter(None, function.args.kw_defaults)]
 
 
 class _Names:
@@ -204,7 +217,7 @@ class _Names:
                     self.written |= {handler.name} if handler.name else set()
                 return self.block(node.finalbody, own)
             case ast.FunctionDef():
-                self.read_all([*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)], own)
+                self.read_all([*node.decorator_list, *_defaults(node)], own)
                 self.outside |= _free(node) - own - {node.name}
                 self.take(node.name, own)
             case ast.Import() | ast.ImportFrom():
@@ -249,6 +262,7 @@ class _Names:
                 self.read(node.body, set(own))
                 self.read(node.orelse, set(own))
             case ast.Lambda():
+                self.read_all(_defaults(node), own)
                 self.outside |= _free(node) - own
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 inner = set(own)

@@ -6,6 +6,7 @@ import linecache
 import re
 import textwrap
 from collections.abc import Iterator, MutableMapping
+from dis import get_instructions
 from itertools import count
 from random import Random
 from types import CodeType
@@ -58,6 +59,10 @@ def names(body: str, before: str = "", after: str = "", parameters: str = "k, x,
         ("t = 0\nwhile t < 3: t += 1\nk.put(t)", "k"),
         ("def g(a, b=n): return a + x + i\nk.put(g(1))", "n x k"),
         ("k.put(lambda a: a + x)", "k x"),
+        ("k.put(lambda x=x: x)", "k x"),
+        ("k.put(lambda *, x=x: x)", "k x"),
+        ("k.put(lambda: (x, lambda x: x))", "k x"),
+        ("def g():\n  def h(x): return x\n  return x\nk.put(g())", "k x"),
         ("try:\n  t = x[i]\nfinally:\n  u = 1\nk.put(u)", "x k"),
         ("t: int = n\nu: int\nk.put(t)", "n k"),
         ("x[i] = n", "x n"),
@@ -95,6 +100,42 @@ def test_a_variable_that_a_turn_leaves_to_the_next(body: str) -> None:
     assert names(body) is None
 
 
+def names_of_python(body: str) -> set[str]:
+    """The names that the function `f(n)` around a body takes from its module, by Python's own compiler."""
+    codes = [function_of("def f(n):\n" + textwrap.indent(body, "    ") + "\n").__code__]
+    for code in codes:
+        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+    loads = [one for code in codes for one in get_instructions(code)]
+    return {one.argval for one in loads if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")} - {"__name__"}
+
+
+@pytest.mark.parametrize("holder", ["k.put({})", "def g():\n  return {}\nk.put(g)", "k.put(lambda y: {})"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "lambda: (x, lambda x: x)",
+        "lambda x: (y, lambda y: x)",
+        "lambda x: lambda y=x, *z, w=v: (x, y, z, w)",
+        "lambda: (x, [x for x in y])",
+        "lambda: [x for x in x]",
+        "(x for x in x if y)",
+        "lambda: ((y, (y := x)) for x in z)",
+        "lambda: (z, {x: y for x in z for y in x}, x)",
+        "lambda z=(lambda x=y: x): (x, z)",
+    ],
+)
+def test_names_of_functions_inside_functions(holder: str, inner: str) -> None:
+    """No name is missed that Python's compiler looks for outside."""
+    body = holder.format(inner)
+    found = names(body)
+    assert found is not None and names_of_python(body) <= found
+
+
+def test_names_of_classes_inside_functions() -> None:
+    body = "def g():\n  class C:\n    x = x\n  return x, C\nk.put(g)"
+    assert names_of_python(body) == {"k", "x"} <= (names(body) or set())
+
+
 @pytest.mark.parametrize(
     ("before", "after", "carried"),
     [
@@ -108,6 +149,8 @@ def test_a_variable_that_a_turn_leaves_to_the_next(body: str) -> None:
         ("", "return", False),
         ("def g(): k.put(t)", "", True),
         ("g = lambda: i", "", True),
+        ("g = lambda: (t, lambda t: t)", "", True),
+        ("", "k.put(lambda t=t: t)", True),
         ("g = (t for j in x)", "", True),
         ("g = [t for t in x]", "", False),
         ("global t", "", True),

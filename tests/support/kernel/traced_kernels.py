@@ -115,6 +115,8 @@ BODIES = {
     "text": (EVERY + "s = f'{i:03}'\n    " + MOVE.format("i") + "; k.scalar(int(s[-1]))", 0),
     "type": (EVERY + "k.scalar(1 if isinstance(i, int) else 2); " + MOVE.format("i"), 0.6),
     "helper": ("def put(i):\n    " + MOVE.format("i") + "\n" + EVERY + "put(i)", 0.6),
+    "default of a lambda": ("for r in range(3):\n    for i in RANGE(0, n - r):\n        k.scalar((lambda r=r: r + 1)())", 0.8),
+    "function in a function": ("for r in range(3):\n    for i in RANGE(0, n - r):\n        k.scalar((lambda: (r + 1, lambda r: r))()[0])", 0.8),
     "nonlocal": ("m = 0\ndef put(i):\n    nonlocal m\n    m += 1\n    k.scalar(m // 9)\n" + EVERY + "put(i)", 0),
     "iterator": ("m = iter(range(99))\n" + EVERY + "k.scalar(next(m))", 0),
     "state of the file": ("for i in RANGE(n):\n    state.count += 1; k.scalar(state.count)", 0),
