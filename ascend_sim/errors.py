@@ -29,7 +29,9 @@ class TilingError(SimError):
 
 
 class RowError(SimError):
-    """Error of an instruction that cannot run, raised when the program is finished; `row` is its index in issue order."""
+    """Error that is found when a program is finished, such as an operand out of its buffer or a flag left set; `row` is the
+    instruction at fault, by its index in issue order.
+    """
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message, row)  # all of them in `args`, from which pickle and SimPy make the error again

@@ -19,8 +19,8 @@ class ArgumentKind(NamedTuple):
 
 
 def is_whole_numbers(value: Any) -> bool:
-    """Return True if `value` is a sequence (list, tuple, range) or 1-D array of integers, booleans not among them; also if it
-    is empty.
+    """Return True if `value` is a sequence, but no text or bytes, or a 1-D array, and holds integers alone, no booleans; also
+    if it is empty.
     """
     return _is_list(value) and all(is_whole_number(number) for number in value)
 

@@ -97,8 +97,9 @@ class Network:
 
 
 def cases_of(layer: Layer) -> dict[str, Case]:
-    """Return pass ("forward", "backward") -> case of a layer, for the operators of its kind; "backward" also for a layer that
-    does not train. ValidationError if invalid.
+    """Return {pass: case} of a layer, for each operator of its kind: "forward" and "backward", for conv_tbc "backward" alone.
+
+    "backward" is there also if the layer does not train. ValidationError if invalid.
     """
     operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
     return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}

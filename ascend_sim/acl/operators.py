@@ -255,8 +255,8 @@ def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
 
 
 def _memory(name: str, size: int, tensor: aclTensor) -> ByteRange | None:
-    """Return the range of `size` bytes from a tensor's data pointer; None for an empty tensor. Refuses a null pointer, and
-    memory that is too small, freed or foreign.
+    """Return the range of `size` bytes from a tensor's data pointer; None for an empty tensor, whatever its pointer. Raises
+    Refused for a null pointer, and for memory that is too small, freed or foreign.
     """
     if not prod(tensor.arg.shape):
         return None

@@ -46,8 +46,8 @@ class _Span(NamedTuple):
 
 
 class _Order:
-    """State of the inserter: rows that touched each block of UB, and, for each pipe, rows of other pipes known to have
-    ended.
+    """State of the inserter: the last row of each pipe that read and that wrote each block of UB; for each pipe the last row of
+    every pipe, its own too, that has ended before it goes on; and the instructions to insert (`found`).
     """
 
     def __init__(self, k: Kernel) -> None:

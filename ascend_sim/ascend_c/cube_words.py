@@ -118,7 +118,9 @@ def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the step of a load of whole fractals from GM to L1, L0A or L0B: a DataCopy. Raises SimError for a bad field."""
+    """Return the step of a load of whole fractals from GM to L1, L0A or L0B: a DataCopy. Raises SimError for decreasing
+    addresses (addrMode) and for repeatTimes below 1.
+    """
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     steps = (f["src_stride"] * FRACTAL_BYTES, (f["dst_gap"] + 1) * FRACTAL_BYTES) if f["repeat"] > 1 else (0, 0)

@@ -352,7 +352,8 @@ class CppKernel(KernelFunction):
 
 
 def _stub(named: str, fields: Sequence[StructureField], tiling_structure: str) -> str:
-    """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` before the call.
+    """Return the C++ source of `asim_run` and `asim_describe`, by which the recorder runs and describes the kernel function
+    `named`. Before a run the tiling data's `fields` are set to numbers of the request.
 
     `tiling_structure`: the structure of the tiling data whose fields are set, or "".
     """

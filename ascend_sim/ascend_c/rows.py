@@ -144,9 +144,11 @@ def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = Fal
 
 
 def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tuple[int, int, int, int]]:
-    """Return the instructions of a word as (number in the table, offsets of dst, src0 and src1).
+    """Return the instructions of a word as (number in the table, offsets of dst, src0 and src1); new ones are added to the
+    table.
 
-    Sets and waits of flags are counted `times` times in the builder and in `balance`.
+    The `times` sets of a flag are added to its counts in the builder and in `balance`, and waits subtracted. Raises SimError
+    for a word that no instruction expresses.
     """
     key: Key
     if word.name in ("set_flag", "wait_flag"):

@@ -313,9 +313,11 @@ def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _gather(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the steps of a gather: one Gather for each repeat, which reads its own run of byte offsets.
+    """Return the steps of a gather: one Gather for all repeats if their results adjoin, else one for each; every repeat reads
+    its own run of byte offsets.
 
-    The source ends with its tensor. Raises SimError for a source that begins behind its tensor.
+    The source ends with its tensor. Raises SimError if less than one element lies before that end, and for a number of repeats
+    that a word cannot have.
     """
     dtype = dtype_of(f["format"])
     size = size_of(dtype)

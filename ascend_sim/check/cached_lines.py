@@ -61,9 +61,10 @@ def stale_lines(subject: Subject) -> list[tuple[Accesses, Disorder]]:
 
 
 def stores_left(subject: Subject) -> list[str]:
-    """Return one remark that names up to 4 source lines of scalar stores which no row of their program writes back.
+    """Return one remark on scalar stores that no row of their program writes back: up to 4 of their source lines, and the
+    number of further ones.
 
-    [] if there are none, or if the chip has no instruction for it.
+    [] if there are none, or if the chip has no instruction that writes lines of the data cache back.
     """
     a, size = subject.accesses["GM"], subject.chip.scalar.data_cache_line_bytes
     stored = (a.owner[a.footprint] % WIDTH == SCALAR) & a.writes[a.footprint]

@@ -156,10 +156,11 @@ class CrossMatches:
                 self.woken += counter.asleep.pop(turn, ())
 
     def wait(self, walk: Walker, item: int, code: int) -> bool:
-        """Pass a program's wait for a cross-core flag and return True; return False while the flag is not raised.
+        """Pass a program's wait for a cross-core flag and return True. Return False while the flag is not raised; the program
+        is then noted, to be woken.
 
-        Disarmed waits always pass, and so do all in a `free_pass`. A wait for a turn that some setter never raises is recorded
-        as a fault and passes.
+        Disarmed waits always pass, and in a `free_pass` also those whose flag is not raised. A wait for a turn that some setter
+        never raises is recorded as a fault and passes.
         """
         group, counter = self._counter(walk.index, code)
         taken = counter.taken[walk.index]

@@ -112,8 +112,8 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
 
 
 def _compared(repeated: Sequence[Program], plain: list[Program], inspection: Inspection) -> tuple[list[Program], Inspection]:
-    """Return the programs written without stamps and their inspection, with a fault for each stamped program (`repeated`)
-    that differs.
+    """Return the programs written without stamps (`plain`) and their `inspection`, to which a fault is added for each stamped
+    program (`repeated`) that differs from its plain one.
 
     A fault names the first row that differs. Nothing is compared if there are faults already: a program may have broken off.
     """
@@ -183,11 +183,12 @@ def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence
 def _look(
     subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool, refused: Collection[int] = ()
 ) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
-    """Run the tools on each task in order and return (their findings, findings on unused memory, remarks).
+    """Look for errors in each task in order and return (findings of the `tools`, their findings on unused memory, remarks); the
+    remarks have the texts of the latter too.
 
     After a deadlock a task's races and reads are not reported; redundant waits and stores left in the data cache are looked for
-    only in a task without errors, of which the builder `refused` nothing. Outputs not written whole and unused tensors are
-    reported only if every kernel came to its end and memcheck finds no error in GM.
+    only in a task without errors of any tool, of which the builder `refused` nothing. Outputs not written whole and unused
+    tensors are reported only if every kernel came to its end and memcheck finds no error in GM.
     """
     found: list[CheckFinding] = []
     remarks: list[str] = []

@@ -296,12 +296,11 @@ class Vector(Section):
     """The vector unit. Occupancy: head + repeats x cycles_per_repeat + `count_tail` for a partial repeat.
 
     A repeat takes `bank_conflict` times as long for each further access to a bank group, and `bank_write_conflict` times if it
-    reads and writes a bank (isa/vector/banks.py).
-
-    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One instruction
-    has at most `repeats_per_instruction` repeats if its operands have strides (None: any number), which are at most
-    `repeat_stride_blocks` blocks (None: any number). `ops` lists the formats of each operation, from `ops_source`. `casts`
-    maps "float32->float16" to the unit's cast modes for it, from `casts_source`; the first is the default.
+    reads and writes a bank (isa/vector/banks.py). Where the unit loops over the rows of a 2-D operand, a row takes at least its
+    repeats + `row_overhead`. One instruction has at most `repeats_per_instruction` repeats if its operands have strides (None:
+    any number), which are at most `repeat_stride_blocks` blocks (None: any number). `ops` lists the formats of each operation,
+    from `ops_source`. `casts` maps "float32->float16" to the unit's cast modes for it, from `casts_source`; the first is the
+    default.
     """
 
     repeat_bytes: Bytes
@@ -362,11 +361,9 @@ class Vector(Section):
         return float(slope)
 
     def cycles(self, op: str, dtype: str, nbytes: int, conflict: bool = False, rows: int = 1) -> tuple[int, int]:
-        """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, both rounded up; `latency` is not in
-        them.
+        """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, both rounded up, without `latency`.
 
-        `conflict`: both sources lie in the same bank groups. Raises `SimError` for an operation or
-        dtype that is not listed.
+        `conflict`: both sources lie in the same bank groups. Raises SimError for an operation or dtype that is not listed.
         """
         slope = self.repeat_cycles(op, dtype)
         repeats, rest = divmod(nbytes, self.repeat_bytes)

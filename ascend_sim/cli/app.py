@@ -389,9 +389,10 @@ def plain_text(text: str, whole: bool = False) -> str:
 
 
 def make_folder(out: Path) -> None:
-    """Create the folder of `--out` with its parents; `errors` removes those that are new again if they stay empty.
+    """Create the folder of `--out` with its parents. At the end of its block `errors` removes those created here that are
+    empty.
 
-    Raises SimError if a file has its name or it cannot be created or written.
+    Raises SimError if a file has that name, or if the folder cannot be created or written in.
     """
     from ascend_sim.report import files
 

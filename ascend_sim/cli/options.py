@@ -105,7 +105,9 @@ def _spread(function: Function, command: str) -> Function:
 
 
 def _field(one: Any, annotation: Any) -> Parameter:
-    """Return the typer parameter of a field of a dataclass."""
+    """Return a keyword-only parameter with the name and default of a dataclass field (a field without one is required); typer
+    reads flag and help from `annotation`.
+    """
     default = Parameter.empty if one.default is MISSING else one.default
     return Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

@@ -108,11 +108,13 @@ class Written(Mapping[str, NDArray[np.int64]]):
 
 @mutable(eq=False)
 class Packed(Mapping[str, NDArray[np.int64]]):
-    """The columns of a program of `count` rows, packed in pieces; `Kept` of engine/compiled/columns.c is its twin.
+    """The columns of a program of `count` rows, packed in pieces; `Kept` of engine/compiled/columns.c packs pieces of the same
+    format.
 
     Piece i begins at byte `places[i]` of the file or, below 0, at byte -1 - `places[i]` of `bytes`, with (base, width, at) of
     each column: its numbers less `base` stand `at` bytes behind the beginning, unsigned, in `width` bytes each; with width 0
-    all are `base`. The numbers of `end` and `retire` are differences from another column (`_FROM`).
+    all are `base`. The numbers of `end` and `retire` are differences from another column (`_FROM`). `lately` caches unpacked
+    columns.
     """
 
     count: int

@@ -309,10 +309,11 @@ class _Walk:
         return found
 
     def _issued(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """Return the node before a row was queued, its cycle, the kind of the time between them, and the reason.
+        """Return the node before a row was issued, its cycle, the kind of the time between them, and the reason.
 
-        It is the issue of the row before it, or the row that freed a place in the queue, or the set of a unit flag whose wait
-        kept that row there. A row of the scalar unit counts when it is over.
+        For a row of the scalar unit it is the row's own end. Else it is the issue of the row before it (of the first row the
+        block's beginning), or, if the queue was full, the row that freed the place, or the set of a unit flag for which that
+        row waited.
         """
         if rows.pipe[row] == 0:
             return (_END, index, row), int(rows.run.end[row]), ISSUE, DIRECT

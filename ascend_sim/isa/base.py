@@ -129,8 +129,8 @@ class Instruction:
         return False
 
     def reads(self) -> tuple[Region, ...]:
-        """Return the regions that it reads, each relative to an operand's address; one without an operand lies at a fixed
-        place.
+        """Return the regions that the instruction reads, by default none, each relative to an operand's address; one without an
+        operand lies at a fixed place.
         """
         return ()
 

@@ -74,7 +74,9 @@ def whole_product(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np
 
 
 def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return copies of both factors of a product, converted to float32 or kept as int8: [m, k] and [n, k]."""
+    """Return copies of both factors of a product as it multiplies them, [m, k] and [n, k]: int8 as it is, other formats as
+    float32, for hf32 rounded to hf32.
+    """
     product = moves.product
     assert product is not None
     found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes[:2])

@@ -215,7 +215,7 @@ class SyncMethods(StampedLoops):
         """Append a barrier: later work of a pipe begins when its earlier work has retired; "ALL": of any pipe, when all work
         has.
 
-        Raises SimError for a pipe that the core lacks.
+        Raises SimError for a pipe that the core lacks, and for S.
         """
         if pipe != "ALL":
             self._check_pipe(pipe, "pipe_barrier")

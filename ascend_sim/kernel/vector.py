@@ -41,13 +41,16 @@ Tensor = LocalTensor
 
 
 class VectorMethods:
-    """Methods of a builder for vector instructions on tensors in the Unified Buffer; the result comes first, and may lie where
-    an operand lies.
+    """Methods of a builder for vector instructions on tensors in the Unified Buffer; the result comes first.
 
-    Element-wise methods take one shape and one format for all operands; a source of one row stands for every row of the result.
-    `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every repeat (256 bytes) takes part. Raises
-    SimError at once for shapes or formats that do not go together, for rows that do not lie whole 32-byte blocks apart and
-    for what the chip lacks; addresses are checked when the program is finished.
+    The result of an element-wise method, unless it is a cast to a wider format, and of a reduction may begin where an operand
+    begins. That of gather, compare, broadcast_column and transpose (other than 16 x 16) must lie apart; `isa/vector/overlap.py`
+    has all rules.
+
+    Element-wise methods take one shape and, but for cast, one format for all operands; a source of one row stands for every row
+    of the result. `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every repeat (256 bytes)
+    takes part. Raises SimError at once for shapes or formats that do not go together, for rows that do not lie whole 32-byte
+    blocks apart and for what the chip lacks; addresses and overlaps are checked when the program is finished.
     """
 
     if TYPE_CHECKING:

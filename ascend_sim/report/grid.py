@@ -24,8 +24,8 @@ Cell = str | Text
 
 
 class Grid:
-    """Table for a terminal: rows of cells under heads; the first `names` columns name the row and are repeated in each part
-    of a wide table.
+    """Table for a terminal: rows of cells under heads. A table that is too wide is printed in parts, one below the other, each
+    with the first `names` columns, which name the row (with the first alone where they leave no room).
 
     A head that begins with ">" aligns its column right; one with "~" lets its texts wrap.
     """

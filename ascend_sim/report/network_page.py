@@ -91,7 +91,7 @@ class NetworkPage:
 
     def html(self) -> str:
         """Return the page as HTML: facts, layers that cost most, notes, figure and table of layers, ranking, kinds of kernels,
-        calls; parts without data are left out.
+        calls. Parts without data are left out, and without Plotly the figure.
         """
         figures, parts = Figures(), [f"<h1>{escape(self.title)}</h1>", self._facts()]
         parts += [self._most()] if self.ranked else []

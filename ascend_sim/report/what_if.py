@@ -34,7 +34,9 @@ class Change:
     costs: str = ""
 
     def apply(self, chip: ChipSpec) -> ChipSpec:
-        """Return a changed copy of the chip."""
+        """Return a copy of the chip: numbers whose names match `rates` are doubled, those whose names match `costs` halved
+        (whole numbers rounded down).
+        """
         numbers = chip.numbers()
         faster = {place: 2 * value for place, value in numbers.items() if re.fullmatch(self.rates, place)}
         cheaper = {place: value for place, value in numbers.items() if re.fullmatch(self.costs, place)}

@@ -174,7 +174,11 @@ class ModelReport(ShownResult):
         return f"{text}: {len(self.outcomes)} distinct calls{times}"
 
     def render(self, console: Console) -> None:
-        """Print a line for each layer, the totals, and notes; columns of `_NARROW` are left out in a narrow console."""
+        """Print a head, a line for each layer, the totals, and notes.
+
+        As long as the table is wider than the console, the next column of `_NARROW` is left out; a line names the columns left
+        out.
+        """
         lines, names = self.lines(), [name for name, _ in self.columns()]
         widths = {column[0]: max(map(len, column)) + 2 for column in zip(names, *lines, strict=True)}
         left_out: list[str] = []

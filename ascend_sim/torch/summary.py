@@ -88,8 +88,10 @@ def summary_of(report: ModelReport) -> dict[str, Any]:
 
 
 def lines_to_open(report: ModelReport, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return {layer: line of Python that runs it alone} for the convolutions among `rows`, in their order; a layer with several
-    calls has a comment that says which of them runs and its us.
+    """Return {layer: line of Python that runs it alone} for the convolutions among `rows`, in their order.
+
+    Of a layer with several distinct calls (forward, backward) the first backward one runs, or the first of all if none is; a
+    comment says which and its us, if it has a time.
     """
     known, found = addresses(report.rows), {}
     for name in (one["layer"] for one in rows):

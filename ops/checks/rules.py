@@ -135,5 +135,7 @@ _short = _Short()
 
 
 def show(value: Any) -> str:
-    """Return a value for an error message, like `repr` but shortened (`_Short`); a tuple is written as a list."""
+    """Return a value for an error message, like `repr` but shortened (`_Short`); a tuple is written as a list, tuples inside it
+    as tuples.
+    """
     return _short.repr(list(value) if isinstance(value, tuple) else value)

@@ -197,7 +197,9 @@ def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...
 
 
 def _tap_view(problem: ConvProblem, window: _Float64, tap: tuple[int, int, int], positions: list[int]) -> _Float64:
-    """Return the elements of a window that kernel position `tap` reads for all `positions`: [groups, C, *positions]."""
+    """Return a view of the elements of a window [groups, C, N, D, H, W] that kernel position `tap` reads for the output
+    positions: [groups, C, *positions], with `positions` the numbers of images, planes, rows and columns.
+    """
     index = [slice(None)] * 3
     for at, dilation, stride, count in zip(tap, _dilations(problem), _strides(problem), positions[1:], strict=True):
         index.append(slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride))

@@ -40,8 +40,8 @@ class ChannelsLastMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box to L1 (whatever `space` says), one transfer for each row of pixels, or one for all where rows
-        adjoin in GM and in L1.
+        """Load a box to L1 (whatever `space` says): one transfer for each row of pixels, or one for all if the rows have all
+        columns of the map and adjoin in L1.
 
         SimError if `pitches.pixel` is not one block: pixels cannot be spread apart.
         """

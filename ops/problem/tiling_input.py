@@ -96,7 +96,9 @@ class TilingInput:
 
     @cached_property
     def n1(self) -> int:
-        """Return the number of blocks of `n0` input channels of one real group, by which columns of dW are counted."""
+        """Return the number of blocks of `n0` channels that the input channels of one real group need, the last perhaps not
+        full; columns of dW are counted by them.
+        """
         return ceil_div(self.cin_g, self.n0)
 
     @cached_property

@@ -197,7 +197,7 @@ _LEAST_PRODUCT = 0.25
 
 @frozen(eq=False)
 class _ProbeRun:
-    """Inputs and outputs of a run on the probe's data, with axes in the order of the problem."""
+    """Inputs and outputs of a run on one of the probe's sets of data, with axes in the order of the problem."""
 
     probe: Probe
     inputs: Mapping[str, Array]

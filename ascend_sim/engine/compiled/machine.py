@@ -61,7 +61,7 @@ class _Room:
 class CompiledMachine:
     """Machine in C with the interface of `SimpyMachine`: the cores and the shared GM of one device for one run.
 
-    Raises SimError for a chip with numbers by which C's integers could wrap.
+    Raises SimError for a chip with numbers that C's integers cannot hold (`headroom_fault`).
     """
 
     def __init__(

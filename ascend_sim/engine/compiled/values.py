@@ -132,9 +132,10 @@ class Workspace:
         return found
 
     def action(self, instruction: Instruction, kept: list[Any]) -> tuple[Any, Product | None]:
-        """Return (C struct of an instruction as a tuple, the product that it computes or None).
+        """Return (C struct of an instruction as a tuple, the product that C computes or prepares, or None).
 
-        Arrays that the struct points to are appended to `kept`. An instruction that C cannot run has the action IN_PYTHON.
+        Arrays that the struct points to are appended to `kept`. An instruction without values, or one that C cannot run, has
+        the action IN_PYTHON, and None even if it is a product.
         """
         found = instruction.described(self._model) if instruction.has_values else None
         if found is None or not self._fits(found):
@@ -235,7 +236,9 @@ class _Factors(NamedTuple):
 
 
 class _Actions:
-    """C actions of all instructions of a table: `columns`, a struct each; `factors`, the buffers of products by instruction."""
+    """C actions of all instructions of a table: `columns`, a C struct for each instruction; `factors`, for the number of each
+    product the views of C's buffers of its factors, result and bias.
+    """
 
     def __init__(self, table: InstructionTable) -> None:
         self.table = table

@@ -164,7 +164,7 @@ class DrainRows(Way):
         return FixpipeNd(f["m_size"], f["n_size"], f["src_stride"], item, f["dst_stride"] * itemsize(item))
 
     def whole_elements(self, i: Any) -> str:
-        """Return the refusal of rows that begin inside an element, or ""."""
+        """Return the refusal if several rows lie no whole elements apart, else ""."""
         if i.m > 1 and i.dst_stride % i.itemsize:
             return f"rows {i.dst_stride} bytes apart are not whole elements"
         return ""

@@ -1,9 +1,8 @@
 """Common part of all vector instructions: operands in the Unified Buffer, rows of repeats, masks and costs.
 
 An operand is `rows` rows of `count` elements, the rows `stride` bytes apart. A source whose stride is 0 gives every row of the
-result the same numbers (the vendor's repeat stride of 0); one row of any length is what the vendor calls the count mode.
-Where blocks of 32 bytes do not adjoin, each row is one repeat, and its blocks lie a block stride apart; one of 0 reads a block
-again and again.
+result the same numbers (the vendor's repeat stride of 0); one row of any length is what the vendor calls the count mode. Where
+blocks of 32 bytes do not adjoin, each row is one repeat, and its blocks lie a block stride apart; with 0 all are one block.
 """
 
 from __future__ import annotations
@@ -68,9 +67,7 @@ class Mask:
         return [(int(first), int(past)) for first, past in edges.reshape(-1, 2)]
 
     def selected(self, count: int) -> NDArray[np.bool_]:
-        """Return an array of bool, True for each of `count` elements that takes part; the mask repeats every `period` elements.
-        Cached.
-        """
+        """Return a cached array of bool, True for each of `count` elements that takes part; the mask repeats every `period`."""
         return _selected(self, count)
 
 
@@ -207,8 +204,8 @@ def operands_fit(
 
 
 def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:
-    """Return a view of an operand's elements in UB, [rows, count], or [count] for one row; rows begin `stride` bytes apart (0:
-    all are the same row).
+    """Return a view of an operand's elements in UB: [count] for one row, else [rows, count]; rows begin `stride` bytes apart
+    (0: all are the same row).
     """
     held = storage(dtype)
     if rows == 1:

@@ -140,9 +140,10 @@ class RunComparison(ShownResult):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return "version", "same", "runs" (each "letter", "given", "kind"), "call", "outputs", "without_values", "kernels".
+        """Return "version", "same", "runs" (each "letter", "given", "kind"), "without_values" (the reason or ""), and lists of
+        plain data: "call" and "outputs" of facts, "kernels" of kernels with their facts.
 
-        Times are in us, waterfalls in cycles of each run's own clock.
+        Times are in us; waterfalls, and facts named cycles, are in cycles of each run's own clock.
         """
         names = zip(LETTERS, self.runs, strict=False)
         return {

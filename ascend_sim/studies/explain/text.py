@@ -33,10 +33,11 @@ Array = NDArray[Any]
 
 
 def explain_page(explanation: Explanation, width: int | None = None) -> str:
-    """Return the whole explanation as text, its tables within `width` (None: any width): formula, matrix product, cube, way to
-    the output, result.
+    """Return the whole explanation as text: formula, matrix product, cube, way to the output, result. Tables of loads, Mmads
+    and steps keep within `width` (None: any width).
 
-    Of four parts of the sum or more, two are shown in full and the others as a table.
+    Of four parts of the sum or more, at most two are shown in full: the first that multiply numbers of the caller, or the first
+    of all if none does. The others form a table, whose middle is left out if it is long.
     """
     value, reference = explanation.value, explanation.reference
     error = _error(value - reference, reference, explanation.output.dtype)

@@ -78,7 +78,7 @@ class SweepField:
 
 
 def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
-    """Return the varied field `name`: "chip", a number of the chip, a size of the layer, "dtype", an entry of the case file,
+    """Return the varied field `name`: "chip", "chip.SECTION.NUMBER", a size of the layer, "dtype", an entry of the case file,
     or a tiling field.
 
     A tiling field without its kernel is set in every cube kernel that has it. Raises ConfigError, with similar names, for an

@@ -72,8 +72,9 @@ def search(
     is simulated first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only be better by less are left out.
     With `top` a simulation is stopped once `top` tilings, the own choice not counted, are known to take fewer cycles: the first
     `top` results stay the same, the others are only known to be slower. Results go to `store` (None: kept in memory) as they
-    come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises TilingError
-    for fields that no tiling can have; SimError for fewer than 1 `jobs`, where no tiling of the grid fits, or without a result.
+    come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does; before the own
+    choice and the call's kernel are simulated it is raised. Raises TilingError for fields that no tiling can have; SimError for
+    fewer than 1 `jobs`, where no tiling of the grid fits, or without a result.
     """
     whole_number(jobs, "jobs", 1)
     run = _Search(kernel, dict(fixed or {}), store or store_of(kernel), filled(LimitOptions, limits), progress)

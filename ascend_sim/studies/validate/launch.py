@@ -31,10 +31,11 @@ LAUNCH_STATES = ("cold", "warm")
 
 @frozen
 class MeasuredKernel:
-    """Key of a simulation: a measured kernel with its chip, dtype, sizes and state of L2 and code; rows of equal kernels
-    share one run.
+    """Key of a simulation: a measured kernel with its chip, dtype, sizes and state of L2 and code; rows of equal kernels share
+    one run.
 
-    `sizes` are (column, number) and `labels` (column, text) pairs of the row.
+    `sizes` are (column, number) and `labels` (column, text) pairs of the row. `moved` and `before`, the tensors of the kernel
+    and of those before it, are given where `l2` is STEP.
     """
 
     chip: str

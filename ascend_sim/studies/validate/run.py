@@ -125,7 +125,8 @@ def compare(
     """Return every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
 
     Without `long` rows that take minutes are skipped. `out` is a folder with a store: results in it are not run again. An
-    interrupt (Ctrl-C) ends it with the rows that were finished, if there are any; the others are skipped as `INTERRUPTED`.
+    interrupt (Ctrl-C) ends the runs, and rows without a result are skipped as `INTERRUPTED`; before the first result it is
+    raised.
     """
     rows = [
         row if long or row.unlike or not LAUNCHES[row.kernel.op_type].is_long(row.kernel) else replace(row, unlike=_TOO_LONG)

@@ -66,8 +66,9 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
     """Return the problem with `merged` True, so that groups that fill whole blocks together are one real group, if the library
     merges them, else with False.
 
-    It does, whatever the number of groups, in layout NCDHW with 16- or 32-bit operands, if the weights of a real group fit UB,
-    less RESERVED bytes, twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35: stated).
+    It does, whatever the number of groups, in layout NCDHW with 16- or 32-bit operands, if the weights of a real group, both
+    axes of channels padded to whole blocks, fit UB, less RESERVED bytes, twice (ops-nn, conv2d_v2_base_tiling.cpp and
+    conv3d_v2_base_tiling.cpp of arch35: stated).
     """
     merged, p = replace(inp, merged=True), inp.problem
     weights = ceil_to(merged.cin_g, inp.c0) * p.k_d * inp.taps * ceil_to(merged.cout_g, FRACTAL) * inp.itemsize

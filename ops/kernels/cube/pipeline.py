@@ -48,9 +48,9 @@ class CubePipeline:
     """L0 of the cube kernels: MTE1 fills halves of L0A and L0B in turn, M multiplies them into tiles of L0C, which then leave.
 
     They leave by the Fixpipe, or on coupled chips by the vector unit: L0C -> UB -> GM in pieces of a quarter of UB.
-    `unit_flag`: cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by
-    flags of their own; then `load_right` stands between the loads into L0A and those into L0B. `barriers`: None for
-    those that the chip needs before a small product (`small_product`) that adds to a tile.
+    `unit_flag`: cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by flags
+    of their own; then `load_right` stands between the loads into L0A and those into L0B. `barriers`: those around small
+    products; None for those that the chip needs before a small product (`small_product`) that adds to a tile.
     """
 
     queue_type: type[BufferQueue[int]] = BufferQueue

@@ -69,7 +69,9 @@ class PingPong(HeldOperand):
         self._held = None
 
     def begin(self, key: object) -> int | None:
-        """Wait for the chosen buffer and return its address to load `key` to; None if `key` is the part that was begun last."""
+        """Wait for the chosen buffer and return its address to load `key` to; None if `key` is the part that was begun last and
+        no `renew` came since.
+        """
         if key == self._held:
             return None
         self._held = key

@@ -87,7 +87,9 @@ def tuned_rows() -> tuple[Row, ...]:
 
 
 def tuned_fields(row: Row) -> dict[str, int]:
-    """Return the tuned fields of a row as a user may give them. Raises TilingError for values our kernels cannot express."""
+    """Return the tuned fields of a row by the names and with the values that our kernels take; fields that these lack are left
+    out. Raises TilingError for a row with enableSplitK.
+    """
     fields = dict(row["tuned"])
     if fields.pop("enableSplitK", 0):
         raise TilingError("sums of 16-bit results in segments of K (enableSplitK) are not written")

@@ -134,7 +134,9 @@ def _l1_words(tiling: GradInputTiling, inp: TilingInput) -> tuple[str, str]:
 
 
 def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError for a wrong value of a field that only the kernel of dav-3510 has (`DIRECT_ONLY`)."""
+    """Raise TilingError for a field of `DIRECT_ONLY`, which only the kernel of dav-3510 has: on other kernels for any value but
+    the one listed there, on that kernel for a value that it cannot run with.
+    """
     problem, names = inp.problem, tiling.VENDOR
     for name, elsewhere in tiling.DIRECT_ONLY.items():
         value = getattr(tiling, name)
@@ -184,8 +186,8 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> 
 def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError where dx cannot be cut into strips of `split_wi` columns (splitWi); 0 passes.
 
-    The width must be a multiple of 16 below W_in, load3d take the last strip's missing columns and the padding behind for
-    padding, and the kernel not be split by both axes.
+    The width must be a multiple of 16 below W_in, and the kernel not be split by both axes. If W_in is no multiple of the
+    width, load3d must take the last strip's missing columns and the padding behind together for padding.
     """
     strip, width = tiling.split_wi, inp.problem.w_in
     if strip and (strip % FRACTAL or not 0 < strip < width):
@@ -233,10 +235,10 @@ ANOTHER_WAY = (
 
 def check_grad_input_problem(inp: TilingInput) -> None:
     """Raise TilingError where load3d's fields cannot hold kernel, dilation or the padding of the dilated map (`pad_before`,
-    `pad_after`; negative ones pass), so that no tiling can help.
+    `pad_after`; negative ones pass), so that no tiling with an uncut kernel can help.
 
-    load3d itself always has stride 1, because the loads to L1 put zeros between the pixels of gradOutput. On coupled
-    chips the library limits strides all the same (canndev 2022).
+    load3d itself always has stride 1, because the loads to L1 put zeros between the pixels of gradOutput. On coupled chips the
+    library limits strides all the same (canndev 2022).
     """
     problem = inp.problem
     (up, left), (down, right) = pad_before(problem), pad_after(problem)

@@ -63,7 +63,7 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def variant(self) -> Variant:
-        """Return the kernel properties of the chip's family."""
+        """Return the properties of the grad_input kernel on the chip's family."""
         return variant_of(self.inp)
 
     @property

@@ -57,8 +57,10 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
 
 
 def copied_blocks(blocks: int, taps: int) -> int:
-    """Return how many channel blocks of the input the kernel loads for `blocks` C0 blocks of dW columns, of which each
-    channel block has `taps`: its bound on those that a run of `blocks` touches if it begins at a multiple of `blocks`.
+    """Return how many channel blocks of the input, of `taps` C0 blocks of dW columns each, the kernel loads for a run of
+    `blocks` C0 blocks that begins at a multiple of its length.
+
+    It is ceil(blocks / taps) or one more: all that the run touches, or one too many.
     """
     count = ceil_div(blocks, taps)
     return count + (taps % blocks > 0 if taps > blocks else 2 * blocks % taps > 0)

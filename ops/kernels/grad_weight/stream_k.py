@@ -49,7 +49,9 @@ class StreamKBuilder:
         self.dw = slotted_gradient(self.inp)
 
     def program(self) -> Program:
-        """Return the program: wait for all cubes; if the block shares a task, add up this core's share of its slots."""
+        """Return the program: wait for all cubes; if a task of the block has a slot, add up this core's share of the slots and
+        store it to dW.
+        """
         k, tiling = self.k, self.tiling
         shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
         k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")

@@ -140,7 +140,9 @@ class BlockLayout:
         return tile // self.block_bytes // self.slice_channels * self.slice_channels
 
     def piece_bytes(self, pixels: int, row_pitch: int) -> int:
-        """Return the bytes of `pixels` of one channel block on a tile's larger side; plain rows are `row_pitch` bytes apart."""
+        """Return the bytes of `pixels` of one channel block on a tile's larger side: `pixels` blocks, or C0 plain rows that are
+        `row_pitch` bytes apart.
+        """
         return max(pixels * self.block_bytes, self.c0 * row_pitch)
 
     def pitch(self, pixels: int) -> int:

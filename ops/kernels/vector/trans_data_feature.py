@@ -67,8 +67,8 @@ class _Feature:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must store all rows in order, with `Merge`: they back off, but are shorter than a block, and
-        do not lie back to back as whole blocks.
+        """Return True if one core must store all rows in order, with `Merge`: rows back off and one is shorter than a block,
+        unless the rows of an image lie back to back and are whole blocks together.
         """
         return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
 

@@ -211,8 +211,8 @@ class GradientLines(FilterUnits):
         k.transpose_blocks(tile, other, False, 2, unit.lines, elements * 2, TurnLayout(line))
 
     def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Append copies, from `tile` to `other`, of the last 8 elements of each row that is stored by itself (a line, or a
-        channel) behind its whole blocks; nothing if rows are whole blocks.
+        """Append copies, from `tile` to `other`, of the last 8 elements of each row that is stored by itself: a line, or the
+        unit's positions of one channel. In `other` they follow the row's whole blocks. Nothing if rows are whole blocks.
         """
         count, pair = unit.positions, 2 * BLOCK_BYTES
         every = range(unit.rows * unit.channels)

@@ -39,10 +39,11 @@ def products(call: ConvolutionCall) -> dict[str, int]:
 def sums(
     call: ConvolutionCall, gradient: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *, absolute: bool = False
 ) -> tuple[Array, ...]:
-    """Return (sum ab, sum (ab)^2) of one gradient in float64 and, with `absolute`, sum |ab|; for an empty call zeros,
-    the bias gradient `bias_when_empty`.
+    """Return (sum ab, sum (ab)^2) of one gradient in float64 and, with `absolute`, sum |ab|; of the bias gradient those of the
+    plain addends.
 
-    `operands` are in the order of the problem, as the cube sees them or unrounded; the bias gradient reads `inputs`.
+    For an empty call all are zeros, but the sum of the bias gradient is `bias_when_empty`. `operands` are in the order of the
+    problem, as the cube sees them or unrounded; the bias gradient reads `inputs`.
     """
     p = call.problem
     if call.empty:

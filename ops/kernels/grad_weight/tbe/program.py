@@ -165,10 +165,11 @@ class _TbeBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """Load gradOutput pixels of a step for the rows of dW that L1 holds, as [c1][pixels][C0], unless L1 holds them.
+        """Load gradOutput pixels of a step for the rows `tile.m_held` of dW, as [c1][pixels][C0], unless L1 holds them from the
+        last load.
 
-        By `attach_a` they count as held for all tiles (FULL), for tiles of the same kernel plane and L1 columns
-        (WHOLE_K), or for one tile only (PART).
+        By `attach_a` they count as the same for all tiles (FULL), for tiles of the same kernel plane and L1 columns (WHOLE_K),
+        or for one tile only (PART).
         """
         around: dict[Attach, tuple[int, ...]] = {
             Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)

@@ -162,7 +162,8 @@ def _rank_supported(c: ConvFacts) -> Failure | None:
 
 
 def _grouped_float32_grad_weight(c: ConvFacts) -> Failure | None:
-    """Return a failure for a grouped float32 gradWeight that the 3-D path would compute in 16 bits, else None.
+    """Return a failure for a grouped float32 gradWeight on the 3-D path whose products are of 16 bits (cubeMathType 2, or
+    inputs of 16 bits), else None.
 
     Calls of lower rank take that path if they are deterministic, want no gradInput and have pads smaller than the dilated
     kernel.

@@ -191,7 +191,9 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _share(blocks: int, buffers: int, p: DataProblem) -> int:
-    """Return the channel blocks of one L1 buffer: `blocks`, but at least 1, at most all divided by `buffers`, rounded up."""
+    """Return the channel blocks of one L1 buffer: `blocks`, but at least 1, and at most ceil(p.blocks / buffers), where
+    p.blocks are a real group's blocks of output channels.
+    """
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
 

@@ -36,7 +36,9 @@ class DataProblem:
 
     @classmethod
     def of(cls, inp: TilingInput, cut: int | None = None) -> DataProblem:
-        """Return the DataProblem of `inp` with `cut`; for None with the first possible of UNCUT, NO_HK, NO_HK_WK."""
+        """Return the DataProblem of `inp` with `cut`, unchecked; for None with the first possible of UNCUT, NO_HK, NO_HK_WK, of
+        which the last always is.
+        """
         if cut is not None:
             return cls(inp, cut)
         return next(p for p in (cls(inp, cut) for cut in (UNCUT, NO_HK, NO_HK_WK)) if p.may_be_so)

@@ -60,7 +60,9 @@ class WeightProblem:
 
     @cached_property
     def n(self) -> int:
-        """Return the input channels of a real group in whole fractals, times the taps of a plane."""
+        """Return N: the input channels of a real group, rounded up to a multiple of 16 for every dtype, times the taps of a
+        plane.
+        """
         return ceil_div(self.inp.cin_g, FRACTAL) * self.slice
 
     @cached_property
