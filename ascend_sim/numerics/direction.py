@@ -2,7 +2,8 @@
 
 Rounding to nearest errs upwards as often as downwards; an accumulator that cuts digits off errs towards zero only. Where a
 result is not the correctly rounded one, the sign of the difference is then a coin: of n coins |up - down| reaches sqrt(2 n ln(2
-/ alpha)) with a probability of at most alpha (Hoeffding's inequality).
+/ alpha)) with a probability of at most alpha (Hoeffding's inequality). Coins must be independent: elements that add the same
+products, as those of a broadcast operand do, err alike and are one coin.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ class Direction:
         return abs(self.away - self.towards_zero) > self.limit
 
     @classmethod
-    def of(cls, result: npt.ArrayLike, rounded: npt.ArrayLike) -> Direction:
-        """Return the counts of `result` against the rounded values `rounded`, by magnitude; only finite elements count."""
+    def of(cls, result: npt.ArrayLike, rounded: npt.ArrayLike, sums: npt.ArrayLike) -> Direction:
+        """Return the counts of `result` against the rounded values `rounded`, by magnitude; only finite elements count, and of
+        those whose `sums` are one number in float32 only the first.
+        """
         found, right = (np.abs(np.asarray(part, np.float64)) for part in (result, rounded))
-        finite = np.isfinite(found) & np.isfinite(right)
-        return cls(int(np.sum((found > right) & finite)), int(np.sum((found < right) & finite)))
+        wrong = np.isfinite(found) & np.isfinite(right) & (found != right)
+        _, first = np.unique(np.asarray(sums)[wrong].astype(np.float32), return_index=True)
+        away = int(np.sum((found > right)[wrong][first]))
+        return cls(away, len(first) - away)

@@ -141,8 +141,9 @@ class Probe:
         chance = np.minimum(_LEAST_PRODUCT / steps, 1.0)
         lean, lean_inputs, lean_result = leaning.sums(name)
         bound = operator.verdict(call, name, lean_result, lean, self.model, inputs=lean_inputs)
-        rounded = self._rounded(name, lean.total, lean_inputs).reshape(lean_result.shape)
-        direction = Direction.of(numbers(lean_result, call.outputs[name].dtype).astype(np.float64), rounded)
+        found = numbers(lean_result, call.outputs[name].dtype)
+        rounded, totals = (part.reshape(found.shape) for part in (self._rounded(name, lean.total, lean_inputs), lean.total))
+        direction = Direction.of(found, rounded, totals)
         return Probed(int(differ.sum()), place, round(float(chance.min(initial=1.0)), 4), bound, direction)
 
     def _rounded(self, name: str, total: Array, inputs: Mapping[str, Array]) -> Array:

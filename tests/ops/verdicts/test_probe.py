@@ -43,6 +43,19 @@ def test_when_a_call_is_probed(monkeypatch):
     assert ones["may_lose"] > 1 and ones["decided_by"] == "probe" and ones["correct"]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gradient_of_a_sum_is_correct(seed: int) -> None:
+    """grad_output of a loss that is a sum is one number for all elements: whole planes of results are one sum, err alike, and
+    show no machine that leans.
+    """
+    rng = np.random.default_rng(seed)
+    x, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 32, 9, 9), (64, 32, 3, 3)))
+    grad_output = np.broadcast_to(np.float32(rng.standard_normal()), (3, 64, 9, 9))
+    given = {"padding": 1, "mode": "functional", "accumulate": "exact_group", "probe": True}
+    outputs = ascend_sim.convolution_backward(grad_output, x, weight, **given).report.outputs
+    assert all(output["correct"] for output in outputs.values()), outputs
+
+
 def probe_of_sums(products):
     """Sums of so many products, of which nothing else matters."""
     operator = SimpleNamespace(products=lambda call: {"dw": products})
