@@ -15,6 +15,7 @@ OF_BASICS = ("", "basic_api/")
 _LIBRARY = {
     "": "matmul_intf kernel_api",
     "matmul/": "matmul matmul_intf tiling",
+    "matrix/matmul/": "matmul tiling",
     "activation/": "gelu sigmoid silu simplesoftmax softmax swish",
     "index/": "arithprogression",
     "math/": "ceil cos erf floor log power round sign sin tanh trunc",

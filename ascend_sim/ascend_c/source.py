@@ -18,10 +18,14 @@ SUFFIXES = (".cpp", ".cc", ".cxx", ".asc")
 OF_CPP = (*SUFFIXES, ".h", ".hh", ".hpp", ".inc")
 """Suffixes of the files that a judged kernel may include and name: expected outputs are in others."""
 _ENTRY = re.compile(
-    r"\b__global__\b(?P<between>(?:[^;{}()]|\b__\w+__\s*\((?:[^()]|\([^()]*\))*\))*?)\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\("
+    r"(?P<before>(?:\[\[[^\]]*\]\]\s*)*)\b__global__\b"
+    r"(?P<between>(?:[^;{}()]|\[\[[^\]]*\]\]|\b__\w+__\s*\((?:[^()]|\([^()]*\))*\))*?)"
+    r"\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\("
 )
-_CORES = re.compile(r"\b__(?:(?P<one>vector|cube)__|mix__\s*\((?P<mix>[^()]*)\))")
-"""Cores of an entry, in its declaration: `__vector__`, `__cube__`, or `__mix__(cube cores, vector cores)`."""
+_CORES = re.compile(r"\b(?:__(?P<one>vector|cube)__|(?:__mix__|bisheng::core_ratio)\s*\((?P<mix>[^()]*)\))")
+"""Cores of an entry, in its declaration: `__vector__`, `__cube__`, or `__mix__(cube cores, vector cores)`, which may also be
+written `[[bisheng::core_ratio(cube cores, vector cores)]]`.
+"""
 _KINDS = {"vector": "AIV", "cube": "AIC", "0,1": "AIV", "1,0": "AIC", "1,1": "MIX_1_1", "1,2": "MIX"}
 _TEMPLATE = re.compile(r"\btemplate\s*<[^;{}]*>[\w\s]*$")
 _SCOPE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)\s*\{|[{}]")
@@ -65,7 +69,11 @@ def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
             line = plain.count("\n", 0, match.start("name")) + 1
             before, parameters = plain[: match.start()], _names(plain[match.end() : end])
             is_template = _TEMPLATE.search(before, max(0, len(before) - _LONGEST_TEMPLATE)) is not None
-            listed.append(KernelEntry(match["name"], line, parameters, _scope(before), _cores(match["between"]), is_template))
+            listed.append(
+                KernelEntry(
+                    match["name"], line, parameters, _scope(before), _cores(match["before"] + match["between"]), is_template
+                )
+            )
     return listed
 
 
@@ -80,9 +88,9 @@ def _scope(text: str) -> str:
     return "".join(f"{name}::" for name in opened if name)
 
 
-def _cores(between: str) -> str:
-    """Return the kind of cores that the words behind `__global__` name (`KernelEntry.cores`)."""
-    found = _CORES.search(between)
+def _cores(declared: str) -> str:
+    """Return the kind of cores that the words around `__global__` name (`KernelEntry.cores`)."""
+    found = _CORES.search(declared)
     return "" if found is None else _KINDS.get(found["one"] or re.sub(r"\s", "", found["mix"]), "?")
 
 

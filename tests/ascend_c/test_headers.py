@@ -25,6 +25,7 @@ PUBLISHED = [
     "lib/math/power.h",
     "lib/reduce/sum.h",
     "lib/matmul/matmul_intf.h",
+    "lib/matrix/matmul/tiling.h",
     "lib/matmul_intf.h",
     "lib/kernel_api.h",
     "adv_api/reduce/sum.h",

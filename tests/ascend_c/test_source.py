@@ -116,6 +116,8 @@ DECLARED = {
     "__mix__(0, 1)": "AIV",
     "__mix__(1, few ? 1 : 2)": "?",
     "__schedmode__(1) __attribute__((aiv))": "",
+    "[[bisheng::core_ratio(1, 2)]] __aicore__": "MIX",
+    "[[deprecated]] [[bisheng::core_ratio(0,1)]]": "AIV",
 }
 
 
@@ -142,3 +144,9 @@ def test_a_kernel_may_stand_in_namespaces(tmp_path: Path) -> None:
 def test_a_template_needs_its_arguments(file: Path) -> None:
     with pytest.raises(SimError, match=r"kernels.cpp:10: kernel second is a template; give its arguments, as in second<half>"):
         choose(file, "second")
+
+
+def test_attributes_before_a_declaration_name_the_cores(tmp_path: Path) -> None:
+    path = tmp_path / "declared.cpp"
+    path.write_text('extern "C" [[bisheng::core_ratio(1, 2)]] [[deprecated]] __global__ __aicore__ void one(GM_ADDR x) {}\n')
+    assert choose(path, None) == ("one", KernelEntry("one", 1, ("x",), "", "MIX"))
