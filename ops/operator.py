@@ -26,8 +26,9 @@ from ascend_sim.numerics import Verdict, check_correct, numpy_dtype, round_to
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.checks.common import CallFacts
 from ascend_sim.ops.checks.product import ProductSpec, any_arguments, has_file, load_product
-from ascend_sim.ops.checks.rules import CheckResult, Rule, show
+from ascend_sim.ops.checks.rules import CheckResult, RuleList, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.libraries import known_library
@@ -113,6 +114,10 @@ class Operator(ABC, Generic[Arguments, Call]):
     """Kind of the layers whose pass it computes: `kind` in a network file."""
     layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Parts of a layer's time: part -> (the launch that makes it, the head of its column)."""
+    rules: ClassVar[RuleList]
+    """Every rule that a call must pass, in order."""
+    facts: ClassVar[type[CallFacts]] = CallFacts
+    """Class of the facts that the rules read."""
 
     # -- phase one -----------------------------------------------------------------------------------------------------
 
@@ -124,14 +129,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         `optional` tensors may be None.
         """
 
-    @abstractmethod
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
         """Return the result of all rules for a call: no values in `arguments` raise, a failure is in the result."""
-
-    @property
-    @abstractmethod
-    def rules(self) -> Sequence[Rule]:
-        """Return every rule, in order."""
+        return self.rules.run(self.facts(arguments, product, conformance, deterministic), conformance)
 
     @abstractmethod
     def accepted(self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings) -> Call:

@@ -28,8 +28,8 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case, Shape, TensorEntry, needed
-from ascend_sim.ops.checks.product import ProductSpec
-from ascend_sim.ops.checks.rules import CheckResult, Rule, RuleList, fail
+from ascend_sim.ops.checks.common import CallFacts
+from ascend_sim.ops.checks.rules import RuleList, fail
 from ascend_sim.ops.kernels.vector.common import KernelWork, contiguous
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.network import load_network
@@ -59,9 +59,10 @@ def most_size(c: Any) -> Any:
     return None if size <= most else fail(f"wide has {size} elements: allowed are {most}")
 
 
-class ScaleFacts:
-    def __init__(self, call: Arguments) -> None:
-        self.call, self.warnings = call, ["it narrows"]
+class ScaleFacts(CallFacts):
+    def __init__(self, *facts: Any) -> None:
+        super().__init__(*facts)
+        self.warnings.append("it narrows")
 
 
 class NarrowCase(Case):
@@ -110,12 +111,10 @@ class Narrow(Operator[Arguments, AcceptedCall]):
     names: ClassVar[Mapping[str, str]] = {"wide": "source"}
     case: ClassVar[type[Case]] = NarrowCase
     cube_kernels = ()
+    rules = RULES
+    facts = ScaleFacts
     layer_direction: ClassVar[Any] = "sideways"
     layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {"narrowed": ("Cast_narrowed", "n us")}
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        return list(RULES)
 
     def arguments(
         self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
@@ -123,9 +122,6 @@ class Narrow(Operator[Arguments, AcceptedCall]):
         wide = tensors["wide"]
         assert wide is not None
         return Arguments(wide, attributes["most"], cube_math_type)
-
-    def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        return RULES.run(ScaleFacts(arguments), conformance)
 
     def accepted(self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings) -> AcceptedCall:
         narrow = TensorArg(arguments.wide.shape, "float16")

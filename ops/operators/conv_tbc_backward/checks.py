@@ -22,9 +22,8 @@ from ascend_sim.ops.checks.common import (
     same_shape,
 )
 from ascend_sim.ops.checks.product import ProductSpec, ValueRange
-from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
+from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
-from ascend_sim.options.run_options import Conformance
 
 RULES = RuleList()
 rule = RULES.rule
@@ -55,16 +54,6 @@ class TbcFacts(CallFacts):
     def tensors(self) -> list[tuple[str, TensorArg]]:
         """Return (name in the document, tensor) for all seven tensors; AssertionError if one is null."""
         return [(name, self.tensor(name)) for name in self.arguments]
-
-
-def check_conv_tbc(
-    call: ConvTbcCall, product_spec: ProductSpec, conformance: Conformance = "documented", deterministic: bool = False
-) -> CheckResult:
-    """Return the result of all checks of one TBC call: its status and every rule's verdict; no values in `call` make it raise.
-
-    `product_spec` is that of `load_product("conv_tbc_backward", ...)`; `deterministic` (a system parameter) changes no status.
-    """
-    return RULES.run(TbcFacts(call, product_spec, conformance, deterministic), conformance)
 
 
 @rule("pointers", "001 and 002, error 161001; library, null check")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,15 +10,13 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.arguments import TensorArg, dtype_name
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.checks.product import ProductSpec
-from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kinds import NUMBER, ArgumentKind, or_none
 from ascend_sim.ops.operator import Settings
 from ascend_sim.ops.operators.conv_tbc_backward.accept import accepted
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
-from ascend_sim.ops.operators.conv_tbc_backward.checks import RULES, check_conv_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.checks import RULES, TbcFacts
 from ascend_sim.ops.operators.convolution_backward.operator import GradientsOperator
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.status import Status
@@ -39,12 +37,10 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
     }
     names: ClassVar[Mapping[str, str]] = {"self": "grad_output"}
     case: ClassVar[type[Case]] = ConvTbcBackwardCase
+    rules = RULES
+    facts = TbcFacts
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = "backward"
     layer_kind = "conv_tbc"
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        return list(RULES)
 
     def arguments(
         self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
@@ -62,9 +58,6 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
             TensorArg(weight.shape, weight.dtype if wanted is None else dtype_name(wanted)),
             TensorArg(bias.shape, bias.dtype),
         )
-
-    def check(self, arguments: ConvTbcCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        return check_conv_tbc(arguments, product, conformance, deterministic)  # type: ignore[arg-type]
 
     def accepted(
         self, arguments: ConvTbcCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -22,8 +22,6 @@ from ascend_sim.numerics import (
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import TensorArg, is_whole_number
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.checks.product import ProductSpec
-from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall, MapNames
 from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.ops.convolution.kinds import ATTRIBUTES
@@ -59,6 +57,8 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     case: ClassVar[type[Case]] = ConvolutionCase
     cube_kernels = (OUTPUT,)
     explained: ClassVar[Mapping[str, str]] = {"element": OUTPUT}
+    rules = RULES
+    facts = Facts
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = "forward"
     layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {
         OUTPUT: (OUTPUT, "output us"),
@@ -66,10 +66,6 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     }
 
     # -- phase one -----------------------------------------------------------------------------------------------------
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        return list(RULES)
 
     def arguments(
         self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
@@ -92,9 +88,6 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         )
         # Where no shape follows, a rule before those on the output says why.
         return replace(call, output=TensorArg(call.output_shape or (), source.dtype, source.format))
-
-    def check(self, arguments: ForwardCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        return RULES.run(Facts(arguments, product, conformance), conformance)
 
     def accepted(
         self, arguments: ForwardCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings

@@ -69,12 +69,6 @@ def covers_map(call: ConvolutionCall) -> bool:
     return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)
 
 
-def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype in which the cube multiplies for "grad_input" or "grad_weight": its MatMul route's, else the call's."""
-    route = matmul_routes(call).get(gradient)
-    return call.compute_dtype if route is None else route.dtype
-
-
 def product_of(call: ConvolutionCall, gradient: str) -> MatrixProduct | None:
     """Return M, K and N of a gradient with a MatMul route, with the reason for the route; None for other gradients."""
     route = matmul_routes(call).get(gradient)

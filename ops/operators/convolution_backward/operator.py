@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -12,20 +13,25 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg, is_whole_number
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.checks.product import ProductSpec
-from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.ops.convolution.kinds import ATTRIBUTES
+from ascend_sim.ops.convolution.reference import (
+    grad_bias_reference,
+    grad_input_reference,
+    grad_weight_reference,
+    products_per_element,
+)
+from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
 from ascend_sim.ops.convolution.zeros import zeros_of_a_map, zeros_of_a_weight
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kinds import MASK, SIZES, ArgumentKind
 from ascend_sim.ops.operator import MatrixProduct, Operator, Settings, itemsize_in_memory
-from ascend_sim.ops.operators.convolution_backward import truth
 from ascend_sim.ops.operators.convolution_backward.arguments import GRADIENTS, INPUTS, ConvBackwardCall
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
-from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, check_conv_backward
-from ascend_sim.ops.operators.convolution_backward.matmul_routes import product_of
+from ascend_sim.ops.operators.convolution_backward.checks.facts import ConvFacts
+from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES
+from ascend_sim.ops.operators.convolution_backward.matmul_routes import matmul_routes, product_of
 from ascend_sim.ops.operators.convolution_backward.normalise import normalise
 from ascend_sim.ops.operators.convolution_backward.plans import cube_call, plan_call
 from ascend_sim.ops.operators.convolution_backward.plans.graph import plan_gradient_operator
@@ -67,7 +73,23 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        return truth.sums(call, output, operands, inputs, absolute=absolute)
+        """Return (sum ab, sum (ab)^2) of one gradient in float64 and, with `absolute`, sum |ab|; of the bias gradient those of
+        the plain addends, which are in `inputs`. For an empty call all are zeros, but the sum of the bias gradient is
+        `bias_when_empty`. Arguments as in `Operator.sums`.
+        """
+        p = call.problem
+        if call.empty:
+            value = call.bias_when_empty if output == "grad_bias" else 0.0
+            zeros = np.zeros(call.outputs[output].shape)
+            return (zeros + value, zeros, zeros)[: 2 + absolute]
+        if output == "grad_bias":
+            return grad_bias_reference(inputs["grad_output"].reshape(call.volume("grad_output")), absolute=absolute)
+        volumes = {name: operands[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
+        if output == "grad_weight":
+            return grad_weight_reference(p, volumes[call.y], volumes[call.x], absolute=absolute)
+        weight = operands["weight"].reshape(call.weight_volume)
+        reference = conv_forward_reference if call.forward else grad_input_reference
+        return reference(p, volumes["grad_output"], weight, absolute=absolute)
 
     def factors(self, call: ConvolutionCall, output: str) -> tuple[str, ...]:
         return {"grad_input": ("grad_output", "weight"), "grad_weight": ("grad_output", "input")}.get(output, ())
@@ -80,16 +102,44 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
         return zeros_of_a_map(call, special["weight"], met)
 
     def products(self, call: ConvolutionCall) -> dict[str, int]:
-        return truth.products(call)
+        """Return the numbers of products of all three gradients, wanted or not; for the bias gradient that of addends."""
+        p = call.problem
+        counts = products_per_element(p)
+        _, _, *size = call.volume("grad_output")
+        return {
+            "grad_input": p.c_in // p.groups * p.k_d * p.k_h * p.k_w if call.forward else counts["grad_input"],
+            "grad_weight": counts["grad_weight"],
+            "grad_bias": p.n * math.prod(size),
+        }
 
     def roundings(self, call: ConvolutionCall, output: str) -> list[str]:
-        return truth.roundings(call, output)
+        """Return the dtypes of the roundings as in `Operator.roundings`; no dtype follows itself."""
+        wanted = call.outputs[output].dtype
+        route = matmul_routes(call).get(output)
+        if output == "grad_bias":
+            steps = [call.inputs["grad_output"].dtype, wanted]
+        elif route is not None:
+            steps = ([] if output == "grad_weight" and route.out_dtype == "float32" else [route.out_dtype]) + [wanted]
+        elif output == "grad_input":
+            steps = [call.storage_dtype, wanted]
+        else:
+            grouped = call.conformance == "library" and call.problem.groups > 1 and call.storage_dtype != "float32"
+            grouped = grouped and not call.family.layout.plain  # the trap is a TransData's
+            steps = (["float16"] if grouped and wanted == "float32" else []) + [wanted]
+        steps.insert(len(steps) - 1, call.held_dtype(output))
+        return [step for index, step in enumerate(steps) if index == 0 or step != steps[index - 1]]
 
     def summed(self, output: str) -> str | None:
         return "gradOutput" if output == "grad_bias" else None
 
     def computed_in(self, call: ConvolutionCall, output: str) -> str:
-        return truth.computed_in(call, output)
+        """Return the dtype in which a gradient's operands are multiplied: its MatMul route's, else the call's; for the bias
+        gradient gradOutput's.
+        """
+        if output == "grad_bias":
+            return call.inputs["grad_output"].dtype
+        route = matmul_routes(call).get(output)
+        return call.compute_dtype if route is None else route.dtype
 
     def saturates(self, call: ConvolutionCall, output: str, model: ValueModel) -> bool:
         itemsize = itemsize_in_memory(self.computed_in(call, output))
@@ -122,11 +172,9 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
     kinds: ClassVar[Mapping[str, ArgumentKind]] = ATTRIBUTES | {"bias_sizes": SIZES, "output_mask": MASK}
     formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
     case: ClassVar[type[Case]] = ConvolutionBackwardCase
+    rules = RULES
+    facts = ConvFacts
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = "backward"
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        return list(RULES)
 
     def arguments(
         self, tensors: Mapping[str, TensorArg | None], attributes: Mapping[str, Any], *, cube_math_type: int, conformance: str
@@ -163,9 +211,6 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
             grad_weight=grad_weight if wanted[1] or pointers else None,
             grad_bias=TensorArg((channels,), dy.dtype, "ND") if wanted[2] else None,
         )
-
-    def check(self, arguments: ConvBackwardCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        return check_conv_backward(arguments, product, conformance, deterministic)  # type: ignore[arg-type]
 
     def accepted(
         self, arguments: ConvBackwardCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings

@@ -10,10 +10,9 @@ from typing import Any
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks.product import load_product
 from ascend_sim.ops.checks.rules import CheckResult
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
-from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
-from ascend_sim.ops.operators.convolution_backward.checks.rules import check_conv_backward
 from tests.support.places import DATA, TESTS
 
 TABLES = DATA
@@ -102,10 +101,9 @@ def tbc_call(*, time: int = 5, batch: int = 2, kernel: int = 3, pad: int = 1, dt
     return replace(ConvTbcCall(*tensors, pad, 0, *tensors[1:]), **changes)
 
 
-def check(call: ConvBackwardCall | ConvTbcCall, product: str, conformance: str, **options: Any) -> CheckResult:
-    if isinstance(call, ConvTbcCall):
-        return check_conv_tbc(call, load_product("conv_tbc_backward", product), conformance, **options)
-    return check_conv_backward(call, load_product("convolution_backward", product), conformance, **options)
+def check(call: ConvBackwardCall | ConvTbcCall, product: str, conformance: str, deterministic: bool = False) -> CheckResult:
+    name = "conv_tbc_backward" if isinstance(call, ConvTbcCall) else "convolution_backward"
+    return OPERATORS[name].check(call, load_product(name, product), conformance, deterministic)
 
 
 def status(call: ConvBackwardCall | ConvTbcCall, product: str = "910B", conformance: str = "documented", **options) -> int:

@@ -21,30 +21,17 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import ProductSpec
-from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
-from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution_backward.checks import eight_bit as conv_backward_eight_bit
 from ascend_sim.ops.operators.convolution_backward.checks import tail as conv_backward_tail
 from ascend_sim.ops.operators.convolution_backward.checks.facts import ConvFacts
 from ascend_sim.ops.status import Status
-from ascend_sim.options.run_options import Conformance
 
 RULES = RuleList()
 rule = RULES.rule
 
 FORMAT_OF_RANK = {3: ("NCL", "ND"), 4: ("NCHW",), 5: ("NCDHW",)}
 DOCUMENTED_FORMATS = ("NCL", "NCHW", "NCDHW")
-
-
-def check_conv_backward(
-    call: ConvBackwardCall, product_spec: ProductSpec, conformance: Conformance = "documented", deterministic: bool = False
-) -> CheckResult:
-    """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it raise.
-
-    `product_spec` is that of `load_product("convolution_backward", ...)`; `deterministic` is the system parameter in force.
-    """
-    return RULES.run(ConvFacts(call, product_spec, conformance, deterministic), conformance)
 
 
 def shapes_matter(c: ConvFacts) -> bool:

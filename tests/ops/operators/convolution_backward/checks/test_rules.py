@@ -8,7 +8,8 @@ import pytest
 
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks.product import load_product
-from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, check_conv_backward
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES
 from tests.support.ops.check_calls import check, conv_call, failed_rule, status, with_dtype
 
 pytestmark = pytest.mark.fast
@@ -80,7 +81,7 @@ def test_a_product_that_its_file_calls_unsupported_is_refused():
     spec = load_product("convolution_backward", "910B")
     no = spec.documented.supported.model_copy(update={"value": False})
     spec = spec.model_copy(update={"documented": spec.documented.model_copy(update={"supported": no})})
-    result = check_conv_backward(TWO_D, spec)
+    result = OPERATORS["convolution_backward"].check(TWO_D, spec, "documented", deterministic=False)
     assert (result.status, failed_rule(result)) == (161002, "product.supported")
     assert "the current processor does not support convolution backward" in result.failure.message
 
