@@ -365,10 +365,9 @@ class Vector(Section):
 
         `conflict`: both sources lie in the same bank groups. Raises SimError for an operation or dtype that is not listed.
         """
-        slope = self.repeat_cycles(op, dtype)
         repeats, rest = divmod(nbytes, self.repeat_bytes)
         repeats += rest > 0
-        work = repeats * slope * (self.bank_conflict if conflict else 1)
+        work = repeats * self.repeat_cycles(op, dtype) * (self.bank_conflict if conflict else 1)
         if rows > 1 and self.row_overhead is not None:
             work = max(work, repeats + self.row_overhead)
         head = self.ops[op].head

@@ -19,7 +19,6 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import Memory
-from ascend_sim.isa.vector.banks import OperandBlocks
 from ascend_sim.isa.vector.base import Elementwise, whole_blocks
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
@@ -155,9 +154,6 @@ class VectorBinary(Elementwise):
 
     def reads(self) -> tuple[Region, ...]:
         return (*super().reads(), *self._bytes("src1", self.src1_stride))
-
-    def banked(self) -> dict[str, OperandBlocks]:
-        return super().banked() | {"src1": self._banked("src1", self.src1_stride)}
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         left, right = self.source(memory, src0), self._view(memory, src1, "src1", self.src1_stride)

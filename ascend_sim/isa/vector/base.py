@@ -371,11 +371,8 @@ class Elementwise(ComputedRows):
         return f"{self.name} {self.operation}"
 
     def banked(self) -> dict[str, OperandBlocks]:
-        return {name: self._banked(name, stride) for name, stride in (("dst", self.dst_stride), ("src0", self.src_stride))}
-
-    def _banked(self, operand: str, stride: int) -> OperandBlocks:
-        """Return the blocks of an operand whose rows lie `stride` bytes apart."""
-        return banked_blocks(operand, self.dtype, (self.count, self.rows, stride), self.blocks)
+        strides = ((one, getattr(self, name)) for one, name in zip(OPERANDS, _STRIDES, strict=True) if hasattr(self, name))
+        return {one: banked_blocks(one, self.dtype, (self.count, self.rows, stride), self.blocks) for one, stride in strides}
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
         """Return a view of the elements of src0 at `address`, in the shape of `elements`."""
