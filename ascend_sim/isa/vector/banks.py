@@ -8,6 +8,7 @@ operand do, and if a source and dst share a bank, except block by block the same
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -52,11 +53,19 @@ def bank_cycles(chip: ChipSpec, slope: float, operands: dict[str, OperandBlocks]
     The instruction takes longer by the largest of its three numbers; those with dst count if both operands begin in the same
     bank of their groups. `operands` are "src0" and others that the instruction reads and writes in UB.
     """
-    vector, groups = chip.vector, chip.vector.banks.groups
+    vector = chip.vector
     of_reads, of_writes = slope * (vector.bank_conflict - 1), slope * (vector.bank_write_conflict - 1)
     if not operands or not (of_reads or of_writes):
         return None
-    accesses = {name: one.per_repeat(vector.repeat_bytes, groups) for name, one in operands.items()}
+    return _added(vector.repeat_bytes, vector.banks.groups, of_reads, of_writes, tuple(operands.items()))
+
+
+@lru_cache(4096)
+def _added(
+    repeat_bytes: int, groups: int, of_reads: float, of_writes: float, operands: tuple[tuple[str, OperandBlocks], ...]
+) -> NDArray[np.int64] | None:
+    """Return the cycles of `bank_cycles`; they are kept, since instructions differ in scalars more often than in blocks."""
+    accesses = {name: one.per_repeat(repeat_bytes, groups) for name, one in operands}
     none = np.zeros_like(accesses["src0"])
     kinds, times = np.unique([accesses.get(name, none) for name in ("dst", "src0", "src1")], axis=1, return_counts=True)
     dst, *sources = kinds
@@ -69,6 +78,7 @@ def bank_cycles(chip: ChipSpec, slope: float, operands: dict[str, OperandBlocks]
         for pair, source in enumerate(sources, 1):
             meets = ((source > 0) & (written > 0)).any(axis=1) & (source != written).any(axis=1)
             cycles[pair, distance] = math.ceil(times @ meets * of_writes)
+    cycles.setflags(write=False)
     return cycles if cycles.any() else None
 
 

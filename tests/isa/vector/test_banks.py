@@ -17,7 +17,7 @@ from ascend_sim.isa.vector.selection import Compare
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.studies.validate.microbench import VectorAdd
-from tests.support.engine.machine import quiet, task_of
+from tests.support.engine.machine import changed, quiet, task_of
 
 BLOCK = 32
 
@@ -144,6 +144,16 @@ def test_a_comparison_reads_two_operands_and_others_have_no_conflicts() -> None:
     assert added(chip, compare, 0, 0x4000, 0x8000) == [2, 0] and added(chip, compare, 0, 0x4000, 0x8100) == [0, 0]
     assert added(chip, Compare("lt", "float32", 128, scalar=1.0), 0, 0x4000) == [0, 0]
     assert VectorBinary("add", "float32", 128).bank_cycles(load_chip("ascend950pr_9589")) is None  # two reads a cycle
+
+
+def test_cycles_are_computed_once_for_all_scalars_and_kept_for_each_chip() -> None:
+    """A kernel may add thousands of different numbers; a chip with other rates has other cycles."""
+    chip = load_chip("ascend910b3")
+    one, other = (VectorScalar("adds", "float32", 128, scalar=scalar).bank_cycles(chip) for scalar in (1.0, 2.0))
+    assert one is other is not None
+    add = VectorBinary("add", "float32", 128)
+    slow = changed(chip, vector={"bank_conflict": 3.0})
+    np.testing.assert_array_equal(2 * add.bank_cycles(chip)[0], add.bank_cycles(slow)[0])
 
 
 @pytest.mark.parametrize("name", ["ascend910b3", "ascend310p3"])
