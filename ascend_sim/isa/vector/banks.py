@@ -7,7 +7,6 @@ operand do, and if a source and dst share a bank, except block by block the same
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -69,15 +68,12 @@ def _added(
     none = np.zeros_like(accesses["src0"])
     kinds, times = np.unique([accesses.get(name, none) for name in ("dst", "src0", "src1")], axis=1, return_counts=True)
     dst, *sources = kinds
-    cycles = np.zeros((len(PAIRS), groups), np.int64)
-    for distance in range(groups):
-        reads = sources[0] + np.roll(sources[1], distance, axis=1)
-        most = np.maximum(reads.max(axis=1), dst.max(axis=1))
-        cycles[0, distance] = math.ceil(times @ np.maximum(most - 1, 0) * of_reads)
-        written = np.roll(dst, distance, axis=1)
-        for pair, source in enumerate(sources, 1):
-            meets = ((source > 0) & (written > 0)).any(axis=1) & (source != written).any(axis=1)
-            cycles[pair, distance] = math.ceil(times @ meets * of_writes)
+    on = (np.arange(groups) - np.arange(groups)[:, None]) % groups
+    other, written = sources[1][:, on], dst[:, on]  # [kind of repeat, distance, group]
+    most = np.maximum((sources[0][:, None] + other).max(axis=2), dst.max(axis=1)[:, None])
+    meets = [((one[:, None] > 0) & (written > 0)).any(axis=2) & (one[:, None] != written).any(axis=2) for one in sources]
+    lost = [times @ np.maximum(most - 1, 0) * of_reads, *(times @ one * of_writes for one in meets)]
+    cycles = np.ceil(lost).astype(np.int64)
     cycles.setflags(write=False)
     return cycles if cycles.any() else None
 
