@@ -30,27 +30,14 @@ class OperandBlocks(NamedTuple):
     stride: int = 0
     step: int = BLOCK_BYTES
 
-    def per_repeat(self, repeat_bytes: int, groups: int) -> NDArray[np.int64]:
-        """Return [repeat, group]: how many blocks of the group each repeat accesses if the operand begins in group 0."""
-        repeats, per = -(-self.row_bytes // repeat_bytes), repeat_bytes // BLOCK_BYTES
-        block = np.arange(repeats * per).reshape(repeats, per)
-        accessed = block < -(-self.row_bytes // BLOCK_BYTES)
-        if not self.step:
-            accessed[:, 1:] = False
-        start = np.arange(self.rows)[:, None, None] * (self.stride // BLOCK_BYTES)
-        group = (start + block * (self.step // BLOCK_BYTES)) % groups
-        found = ((group[..., None] == np.arange(groups)) & accessed[..., None]).sum(axis=2)
-        if not self.stride:
-            found[1:] = 0
-        return found.reshape(-1, groups)
-
 
 def bank_cycles(chip: ChipSpec, slope: float, operands: dict[str, OperandBlocks]) -> NDArray[np.int64] | None:
     """Return [pair of PAIRS, groups from its first operand on to its second]: the cycles that conflicts add to an instruction
     whose repeats take `slope` cycles each; None if they add none anywhere.
 
     The instruction takes longer by the largest of its three numbers; those with dst count if both operands begin in the same
-    bank of their groups. `operands` are "src0" and others that the instruction reads and writes in UB.
+    bank of their groups. `operands` are "src0" and others that the instruction reads and writes in UB, of as many rows and
+    bytes.
     """
     vector = chip.vector
     of_reads, of_writes = slope * (vector.bank_conflict - 1), slope * (vector.bank_write_conflict - 1)
@@ -61,21 +48,50 @@ def bank_cycles(chip: ChipSpec, slope: float, operands: dict[str, OperandBlocks]
 
 @lru_cache(4096)
 def _added(
-    repeat_bytes: int, groups: int, of_reads: float, of_writes: float, operands: tuple[tuple[str, OperandBlocks], ...]
+    repeat_bytes: int, groups: int, of_reads: float, of_writes: float, named: tuple[tuple[str, OperandBlocks], ...]
 ) -> NDArray[np.int64] | None:
     """Return the cycles of `bank_cycles`; they are kept, since instructions differ in scalars more often than in blocks."""
-    accesses = {name: one.per_repeat(repeat_bytes, groups) for name, one in operands}
-    none = np.zeros_like(accesses["src0"])
-    kinds, times = np.unique([accesses.get(name, none) for name in ("dst", "src0", "src1")], axis=1, return_counts=True)
-    dst, *sources = kinds
-    on = (np.arange(groups) - np.arange(groups)[:, None]) % groups
-    other, written = sources[1][:, on], dst[:, on]  # [kind of repeat, distance, group]
-    most = np.maximum((sources[0][:, None] + other).max(axis=2), dst.max(axis=1)[:, None])
-    meets = [((one[:, None] > 0) & (written > 0)).any(axis=2) & (one[:, None] != written).any(axis=2) for one in sources]
-    lost = [times @ np.maximum(most - 1, 0) * of_reads, *(times @ one * of_writes for one in meets)]
-    cycles = np.ceil(lost).astype(np.int64)
+    operands, per = dict(named), repeat_bytes // BLOCK_BYTES
+    row_bytes, count, *_ = operands["src0"]
+    whole, rest = divmod(-(-row_bytes // BLOCK_BYTES), per)
+    found, turned = np.zeros((len(PAIRS), groups)), np.add.outer(np.arange(groups), np.arange(groups)) % groups
+    for rows in (range(1), range(1, count)):
+        here = {name: one for name, one in operands.items() if one.stride or rows.start == 0}
+        for repeats, size in ((range(whole), per), (range(whole, whole + 1), rest)):
+            number = len(rows) * len(repeats)
+            if not number or not size:
+                continue
+            added = _of_repeat(size, groups, *(here[name].step if name in here else None for name in ("src0", "src1", "dst")))
+            begins = {
+                name: np.add.outer(np.array(rows) * one.stride, np.array(repeats) * per * one.step).ravel() // BLOCK_BYTES
+                for name, one in here.items()
+            }
+            for pair, (one, other) in enumerate(PAIRS):
+                apart = np.zeros(number, np.int64) + begins.get(other, 0) - begins.get(one, 0)
+                found[pair] += np.bincount(apart % groups, minlength=groups) @ added[pair][turned]
+    cycles = np.ceil(np.round(found * [[of_reads], [of_writes], [of_writes]], 6)).astype(np.int64)
     cycles.setflags(write=False)
     return cycles if cycles.any() else None
+
+
+@lru_cache
+def _of_repeat(size: int, groups: int, *steps: int | None) -> NDArray[np.int64]:
+    """Return [pair of PAIRS, groups from its first operand on to its second] for one repeat of `size` blocks: the further
+    accesses to the busiest group, then 1 where a source and dst meet in a group, but not block by block. `steps` are those of
+    src0, src1 and dst; None for an operand that is not accessed.
+    """
+    blocks = [range(0) if step is None else range(size if step else 1) for step in steps]
+    *sources, dst = (
+        np.bincount(np.array(every, np.int64) * ((step or 0) // BLOCK_BYTES) % groups, minlength=groups)
+        for every, step in zip(blocks, steps, strict=True)
+    )
+    added = np.zeros((len(PAIRS), groups), np.int64)
+    for apart in range(groups):
+        written = np.roll(dst, apart)
+        added[0, apart] = max(max(sources[0] + np.roll(sources[1], apart)), max(dst), 1) - 1
+        added[1:, apart] = [((one > 0) & (written > 0)).any() and (one != written).any() for one in sources]
+    added.setflags(write=False)
+    return added
 
 
 def cycles_at(chip: ChipSpec, cycles: NDArray[np.int64], addresses: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
