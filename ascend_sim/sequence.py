@@ -87,7 +87,8 @@ class RunResult:
         """Write the run as one page; with `what_if` the programs also run with each rate of the chip doubled. `name` stands in
         the heading, in place of the case.
 
-        Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
+        Raises SimError in functional mode, which has no times, where no timeline was kept, without Plotly, and where the file
+        cannot be written.
         """
         from ascend_sim.report.page import write_page
         from ascend_sim.report.skeleton import check_plotly

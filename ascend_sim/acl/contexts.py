@@ -141,7 +141,7 @@ def _device_number(number: Any) -> None:
 
 @call(None, needs="device")
 def aclrtCreateContext(deviceId: int) -> Context:
-    """Return ret and a new context of device 0, which must be open; it becomes current in this thread."""
+    """Return ret and a new context of device 0, which must be open; it becomes current in this thread. Refuses another number."""
     _device_number(deviceId)
     PROCESS.thread.context = Context(device())
     return PROCESS.thread.context
@@ -150,7 +150,7 @@ def aclrtCreateContext(deviceId: int) -> Context:
 @call(needs="device")
 def aclrtDestroyContext(context: Any) -> None:
     """Run all queued work, destroy a context that aclrtCreateContext made, with its streams and events, and return ret, an
-    error if some of the work failed; the default context is refused.
+    error if some of the work failed. Refuses the default context, and all but a live context.
     """
     known = live_handle("context", context, Context)
     if known.implicit:
@@ -204,13 +204,17 @@ def live_handle(
 
 @call(needs="init")
 def aclrtSetSysParamOpt(opt: int, value: int) -> None:
-    """Set system parameter `opt` of the process to 0 or 1 and return ret."""
+    """Set system parameter `opt` of the process to 0 or 1 and return ret. Refuses other values, and other numbers than the
+    vendor's.
+    """
     _set(PROCESS.options, opt, value)
 
 
 @call()
 def aclrtCtxSetSysParamOpt(opt: int, value: int) -> None:
-    """Set system parameter `opt` of the current context to 0 or 1 and return ret; it overrides that of the process."""
+    """Set system parameter `opt` of the current context to 0 or 1 and return ret; it overrides that of the process. Refusals
+    are those of aclrtSetSysParamOpt, and that of a thread without a live context.
+    """
     _set(current_context().options, opt, value)
 
 

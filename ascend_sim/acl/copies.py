@@ -27,9 +27,10 @@ SIDES = {
 
 @call(None)
 def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST) -> int:
-    """Return ret and the address of `size` (1 or more) new bytes of HBM, aligned to 512, which hold a poison pattern.
+    """Return ret and the address of `size` new bytes of HBM, aligned to 512, which hold a poison pattern.
 
-    `policy` must be one of the vendor's, and changes nothing. Refuses when no free range of HBM is large enough.
+    Refuses a size below 1, a `policy` that is none of the vendor's (it changes nothing), and a size for which no free range of
+    HBM is large enough.
     """
     integer("policy", policy, 0, max(aclrtMemMallocPolicy))
     if isinstance(size, bool):  # C would take it for a size of 1

@@ -164,8 +164,8 @@ class DeviceMemory:
         """Return the range of `size` bytes at `address`, which may lie inside a block; `name` is the argument's name in
         messages.
 
-        The keywords are the reasons of its refusals: a freed block (`gone`), a foreign address, a range past its block's end
-        (`beyond`), a value that is not an integer (`wrong`).
+        Raises Refused, with the reason that the keyword gives, for a freed block (`gone`), an address in no block (`foreign`),
+        a range past its block's end (`beyond`), and a value that is not an integer (`wrong`).
         """
         if not isinstance(address, int | np.integer) or isinstance(address, bool):
             raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")

@@ -87,13 +87,15 @@ def last_run() -> StreamRun | None:
 
 @call(None)
 def aclrtCreateStream() -> Stream:
-    """Return ret and a new stream of the current context."""
+    """Return ret and a new stream of the current context; refused in a thread without a live context."""
     return Stream(current_context())
 
 
 @call()
 def aclrtDestroyStream(stream: Any) -> None:
-    """Run all queued work, destroy a stream and return ret, an error if its work failed; refuses the default stream."""
+    """Run all queued work, destroy a stream and return ret, an error if its work failed. Refuses the default stream, and all
+    but a live stream.
+    """
     if stream is None:
         raise Refused("null pointer", "stream is a null pointer; the default stream cannot be destroyed")
     known = stream_of(stream)
@@ -123,7 +125,7 @@ def aclrtSynchronizeStream(stream: Any) -> None:
 
 @call(None)
 def aclrtCreateEvent() -> Event:
-    """Return ret and a new event of the current context, not recorded yet."""
+    """Return ret and a new event of the current context, not recorded yet; refused in a thread without a live context."""
     return Event(current_context())
 
 
@@ -152,7 +154,7 @@ def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
     """Make work queued later on the stream start after the event's last record, and return ret; a record that ran already, or
     that was dropped because work before it failed, delays nothing.
 
-    Refuses an event that was never recorded.
+    Refuses all but a live event that was recorded, and a stream that was destroyed or is none.
     """
     where, record = stream_of(stream), _recorded(event)
     step = StreamStep.of(f"wait for {record.name}", "EventWait", where.number)
@@ -166,7 +168,7 @@ def aclrtSynchronizeEvent(event: Any) -> None:
     """Run all queued work if the event's last record is still queued, and return ret. Work before the record counts as waited
     for.
 
-    Refuses an event that was never recorded or whose work failed.
+    Refuses all but a live event that was recorded; then, after the run, one before whose record work failed.
     """
     record = _recorded(event)
     if record.state == "queued":
@@ -180,8 +182,8 @@ def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
     """Return ret and the status of an event's last record: complete once a synchronising call has run it, else not ready. Work
     before a complete record counts as waited for.
 
-    The call itself runs nothing: host time does not pass on the device. Refuses an event that was never recorded or whose work
-    failed.
+    The call itself runs nothing: host time does not pass on the device. Refuses all but a live event that was recorded, and one
+    before whose record work failed.
     """
     record = _recorded(event)
     _refuse_dropped(record)
@@ -193,8 +195,9 @@ def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
 
 @call(None)
 def aclrtEventElapsedTime(startEvent: Any, endEvent: Any) -> float:
-    """Return ret and the simulated milliseconds from `startEvent` to `endEvent`, below 0 if that was earlier; both must be
-    complete. Refused in functional mode, which has no time.
+    """Return ret and the simulated milliseconds from `startEvent` to `endEvent`, below 0 if that was earlier.
+
+    Refuses all but live events whose last records are complete, and all of them in functional mode, which has no time.
     """
     records = [_recorded(event, name) for name, event in (("startEvent", startEvent), ("endEvent", endEvent))]
     for name, record in zip(("startEvent", "endEvent"), records, strict=True):

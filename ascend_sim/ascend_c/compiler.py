@@ -127,7 +127,8 @@ def library(
     """Return the path of the shared library of a kernel for a kind of core, from the cache or compiled now.
 
     `stub`, the C++ of the entry, is appended to the first source; the other sources are compiled beside it. `defines` are
-    macros, NAME or NAME=VALUE. Raises CompileError with the compiler's errors, SimError without a compiler.
+    macros, NAME or NAME=VALUE. Raises CompileError with the compiler's errors, SimError without a compiler or a folder for the
+    cache.
     """
     chosen = compiler()
     ours = [*FLAGS, *CORE_FLAGS[core], f"-I{HEADERS}"]

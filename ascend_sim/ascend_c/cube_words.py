@@ -129,7 +129,9 @@ def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the step of a load of fractals from L1 to L0A or L0B: a LoadData2D. Raises SimError for a bad field."""
+    """Return the step of a load of fractals from L1 to L0A or L0B: a LoadData2D. Raises SimError for decreasing addresses
+    (addrMode), for repeatTimes below 1, and for a transposition of elements that are not 2 bytes wide.
+    """
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     strides = (f["src_stride"], f["dst_gap"] + 1) if f["repeat"] > 1 else (1, 1)
@@ -141,7 +143,9 @@ def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the step of a word that loads and transposes squares, a LoadData2D. Raises SimError for a bad field."""
+    """Return the step of a word that loads and transposes squares, a LoadData2D. Raises SimError for decreasing addresses
+    (addrMode) and for repeatTimes below 1.
+    """
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     size = _itemsize(name, f["format"])
@@ -211,7 +215,7 @@ def _bits(dtype: str, scalar: int) -> tuple[int, int]:
 
 def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the step of a product, an Mmad, with HF32 by the control register and bias from the bias table. Raises SimError
-    for a mode that is not simulated.
+    for formats and modes that are not simulated, and for m, n or k below 1.
     """
     dtype = _format("Mmad", f["source"], ("float16", "bfloat16", "float32", "int8"))
     if f["source"] != f["target"]:
@@ -256,8 +260,8 @@ def _arithmetic(f: Fields, source: str) -> Quantisation | None:
 
 
 def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the steps of a Fixpipe word: one store in blocks, or to GM one for each matrix in rows. Raises SimError for a mode
-    that is not simulated.
+    """Return the steps of a Fixpipe word: one store in blocks, or to GM one for each matrix in rows. Raises SimError for
+    formats and modes that are not simulated, for mSize or nSize below 1, and for distances of matrices that are too wide.
     """
     to_l1, mode = name == "copy_matrix_cc_to_cbuf", f["quant_pre"]
     if to_l1 and mode == _NONE:

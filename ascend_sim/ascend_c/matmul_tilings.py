@@ -154,7 +154,9 @@ class MatmulApiTiling:
         return 0
 
     def SetBType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
-        """Check B's type; return 0. Raises SimError if it is another than A's, which must be set before (else float16)."""
+        """Check B's type; return 0. Raises SimError if it is none of `DataType`, or another than A's, which must be set before
+        (else float16).
+        """
         if (given := _dtype_of("SetBType", dtype)) != self._dtype:
             raise SimError(f"SetBType: {given}; A is {self._dtype}, and both must have one type")
         return 0
@@ -207,7 +209,7 @@ class MatmulApiTiling:
 
     def GetTiling(self, tiling: dict[str, int] | None = None) -> dict[str, int]:
         """Return the fields of the TCubeTiling; with `tiling` they are set in it, and it is returned. Raises SimError unless
-        SetShape or SetOrgShape was called.
+        SetShape or SetOrgShape was called, and for sizes or cores below 1.
         """
         shape = self._shape or self._whole
         if shape is None:

@@ -57,7 +57,9 @@ class Session:
             self._reader.broken()
 
     def finish(self) -> WordStream:
-        """Read to the end of the program and return the recording. Raises SimError if scalar code reads memory."""
+        """Read to the end of the program and return the recording. Raises SimError if scalar code reads memory, and as
+        `goes_on`.
+        """
         if self.goes_on():
             self.close()
             raise SimError("scalar code reads memory, whose contents are unknown without a launch")

@@ -136,7 +136,8 @@ def _duplicate(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a copy; in count mode each repeat takes the whole count (stated: asc-devkit, Copy).
 
-    Raises SimError for a count of more than a repeat with gaps between blocks.
+    Raises SimError for a count of more than a repeat with gaps between blocks, and for a number of repeats that a word cannot
+    have.
     """
     dtype = dtype_of(f["format"])
     per, count = REPEAT // size_of(dtype), f["mask_low"]
@@ -201,7 +202,9 @@ def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _compare_to_register(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a comparison of one repeat into the mask register. Raises SimError for a mask with gaps."""
+    """Return the key of a comparison of one repeat into the mask register. Raises SimError for a mask with gaps, and for a
+    number of repeats that a word cannot have.
+    """
     dtype = dtype_of(f["format"])
     it = spread(name, f, (size_of(dtype),) * 2, ("src0", "src1"))
     if it.mask is not None:
@@ -210,8 +213,8 @@ def _compare_to_register(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a selection: the bits of a mask continue from repeat to repeat, the mask register has one
-    repeat's.
+    """Return the key of a selection: the bits of a mask continue from repeat to repeat, the mask register has one repeat's.
+    Raises SimError for a number of repeats that a word cannot have.
     """
     dtype = dtype_of(f["format"])
     by_scalar = f["mode"] in (_SCALAR_MODE, _REGISTER_SCALAR)
@@ -239,7 +242,8 @@ def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a reduction of repeats. If results, and blocks of src, lie without gaps: with an order a
     `ReduceWithIndex`, else a `ReduceRows` if no mask leaves elements out.
 
-    Other reductions become pieces (`_pieces`). Raises SimError for a vcadd into the unit's register without a count.
+    Other reductions become pieces (`_pieces`). Raises SimError for a vcadd into the unit's register without a count, and for a
+    number of repeats that a word cannot have.
     """
     dtype, order = dtype_of(f["format"]), ORDERS[f["order"]]
     if order and name == "vcadd":
@@ -297,7 +301,8 @@ def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a GatherMask; a count is that of each repeat (stated: asc-devkit, GatherMask, products A2, A3).
 
-    Raises SimError for a count below 1, and for one that fills no whole blocks where blocks lie apart.
+    Raises SimError for a count below 1, for one that fills no whole blocks where blocks lie apart, and for a number of repeats
+    that a word cannot have.
     """
     dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
     size = size_of(dtype)
@@ -363,7 +368,8 @@ def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the steps of Brcb, in which a repeat spreads 8 elements, each over a block of 32 bytes.
+    """Return the steps of Brcb, in which a repeat spreads 8 elements, each over a block of 32 bytes. Raises SimError for a
+    number of repeats that a word cannot have.
 
     Repeats whose results continue one another are one step; otherwise each repeat is a step.
     """

@@ -127,7 +127,9 @@ _CUT = {"img2colv2_cbuf_to_ca", "img2colv2_cbuf_to_cb"}
 
 
 def check_widths(word: Word) -> None:
-    """Raise SimError for the first operand of a word that its declared field cannot hold; not for the words of `_CUT`."""
+    """Raise SimError for the first operand of a word that is negative or more than its declared field holds; not for the words
+    of `_CUT`.
+    """
     if word.name in _CUT:
         return
     for name in _given(word.name):

@@ -214,7 +214,7 @@ def _output(context: Any, option: str | None) -> str:
 def _field(context: Any, option: str | None) -> str:
     """Return an error that says where a field of the call stands, if `option` is one that the command lacks; else "".
 
-    Only commands that take a case or a network have it.
+    "" also for a command that takes neither a case nor a network.
     """
     from ascend_sim.studies.sweep.fields import is_of_a_call  # an error alone needs it
 

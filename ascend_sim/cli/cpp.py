@@ -86,7 +86,7 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
     """Compile a C++ file and return one kernel of it: the one called `name` or `--entry`, or the only one.
 
     Its recording process starts already if it may (`CppKernel.start_recording`). Raises SimError if `name` and `--entry`
-    differ, and CompileError with the verdict `not_compiled`.
+    differ, and as `cpp_kernel`, whose CompileError gets the verdict `not_compiled`.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.ascend_c.function import cpp_kernel

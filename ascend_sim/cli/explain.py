@@ -28,8 +28,8 @@ def explain_command(
     html: Annotated[Path | None, typer.Option(help="Write the walk as a page with step, back and slider.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print what the page shows as JSON.")] = False,
 ) -> None:
-    """Follow one number of a result from the formula through tiles, loads and mmads to the result. Exit code 1 where it is
-    another.
+    """Follow one number of a result from the formula through tiles, loads and mmads to the result. Exit code 1 where that leads
+    to another number.
     """
     from ascend_sim.report.files import write_text
     from ascend_sim.studies.explain.page import explain_data, explain_html

@@ -212,8 +212,8 @@ def subject_of_module(file: Path, module: ModuleType, name: str | None, fields: 
     """Return the kernel called `name` (None: the only one) of an already loaded Python file, with the tensors of its
     `arguments(rng)`.
 
-    A result of it that is neither tuple nor list is one tensor. Raises SimError for an error of the function and for an unknown
-    name.
+    A result of it that is neither tuple nor list is one tensor. Raises SimError for an error of the function, for a file
+    without kernels, for an unknown name, and for None where there are several.
     """
     kernel = choose_kernel(module, file, name)
     tensors = called(file, module.arguments, np.random.default_rng(seed))

@@ -106,7 +106,7 @@ class Kernel(TracedLoops, TensorMoves):
         """Allocate `buffers` buffers of `size` bytes and return their queue: pipe `producer` fills, `consumer` empties them.
 
         With several names in `buffer` and as many sizes (else SimError), a place of the queue is a tuple of addresses: operands
-        that go together. `opener` is as in `BufferQueue`.
+        that go together. `opener` is as in `BufferQueue`. Raises SimError for less than one buffer, and as `allocate`.
         """
         names = _numbered(name, buffers)
         if isinstance(buffer, str) and not isinstance(size, Sequence):
@@ -129,7 +129,9 @@ class Kernel(TracedLoops, TensorMoves):
         *,
         opener: str = "",
     ) -> BufferQueue[LocalTensor]:
-        """Allocate `buffers` tensors of `shape` in UB and return their queue; rows begin at whole blocks."""
+        """Allocate `buffers` tensors of `shape` in UB and return their queue; rows begin at whole blocks. Raises SimError for
+        less than one buffer, and as `local_tensor`.
+        """
         tensors = [self.local_tensor(shape, dtype, one) for one in _numbered(name, buffers)]
         return self.queue_of(name, tensors, producer, consumer, opener=opener)
 
@@ -243,7 +245,8 @@ class Kernel(TracedLoops, TensorMoves):
     ) -> None:
         """Append an instruction object with up to three operands; this is how a kernel uses `Instruction`s of its own.
 
-        Raises SimError unless its class is a frozen dataclass whose methods keep to what `Instruction` says.
+        Raises SimError unless its class is a frozen dataclass whose methods keep to what `Instruction` says, for a parameter
+        that cannot be hashed, and for an operand that is no address.
         """
         if not isinstance(instruction, Instruction):
             raise SimError(f"emit: {instruction!r} is not an instruction; derive its class from ascend_sim.Instruction")

@@ -64,7 +64,7 @@ class MaskRegisterMethods:
     def load_mask_register(self, src: Tensor) -> None:
         """Set the mask register to the 128 bits of `src` (16 uint8), the lowest bit of a byte first.
 
-        Raises SimError for another format, or fewer elements; of more the first 16 count.
+        Raises SimError for another format, fewer elements, or gaps; of more elements the first 16 count.
         """
         self._emit((LoadMaskRegister,), 0, self._bytes_of("load_mask_register", src))
 

@@ -45,7 +45,8 @@ class ScalarMethods:
     def scalar_store(self, dst: Element, value: float, *, cached: bool = False) -> None:
         """Append a store of a number to one element, in the element's format; `cached` as for `scalar_load`.
 
-        It is rounded to a float format. Raises SimError for a number that an integer format does not hold.
+        The number is rounded to a float format. Raises SimError for several elements, for what is no number, and for a number
+        that an integer format does not hold.
         """
         space, size = _one_element("scalar_store", dst)
         if not isinstance(value, Real):

@@ -235,7 +235,7 @@ class VectorMethods:
     def duplicate(self, dst: Tensor, value: float = 0.0, *, mask: int | None = None) -> None:
         """Set every element of dst, or those that the mask selects, to `value`.
 
-        Raises SimError for a number that an integer format cannot hold.
+        Raises SimError for a value that is no number, or that an integer format cannot hold.
         """
         count, rows, (at,) = self._layout("duplicate", dst, ())
         number = scalar_field(real_number("duplicate", value))
@@ -303,8 +303,8 @@ class VectorMethods:
     def compare(self, dst: Tensor, mode: str, left: Tensor, right: Tensor | float) -> None:
         """Bit i of dst (uint8) = left[i] `mode` right[i] or a scalar; `mode` is lt, gt, ge, eq, ne or le.
 
-        Raises SimError for operands of different sizes or with gaps, for elements that do not fill whole repeats (256 bytes),
-        and for fewer bits in dst than elements.
+        Raises SimError for operands of different sizes or formats or with gaps, for elements that do not fill whole repeats
+        (256 bytes), for fewer bits in dst than elements, and for a dst that is not uint8.
         """
         count = self._run("compare", left)
         self._bits("compare", dst, count)
@@ -319,7 +319,7 @@ class VectorMethods:
     def select(self, dst: Tensor, mask: Tensor, on_true: Tensor, on_false: Tensor | float) -> None:
         """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar.
 
-        Raises SimError for operands of another size than dst or with gaps, and for fewer bits than elements.
+        Raises SimError for operands of another size or format than dst or with gaps, and for fewer bits than elements.
         """
         self._same_format("select", dst, on_true)
         count = self._run("select", dst)

@@ -83,7 +83,9 @@ def round_to(
     source: object = None,
     **options: Unpack[CastOptions],
 ) -> npt.NDArray[np.float32]:
-    """Return `x` rounded to a format, as float32 of the same shape; `mantissa_bits` (11 or 10) is for hf32. See `cast`."""
+    """Return `x` rounded to a format, as float32 of the same shape; `mantissa_bits` (11 or 10) is for hf32. Arguments and
+    errors are those of `cast`.
+    """
     result = cast(x, fmt, rounding, saturate, source=source, mantissa_bits=mantissa_bits, **options)
     if canonical(fmt) == "hifloat8":
         return decode_hifloat8(result)

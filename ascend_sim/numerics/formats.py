@@ -275,7 +275,8 @@ def ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.
     """Return the spacing of a format at |x|, elementwise: the gap from the value at or below |x| to the next one above.
 
     Below the smallest exponent that is the smallest positive value (also at 0), beyond the largest finite value the spacing of
-    the top binade; NaN gives NaN. float64, shape of `x`. `mantissa_bits` is for hf32. Raises SimError for an unknown format.
+    the top binade; NaN gives NaN. float64, shape of `x`. `mantissa_bits` is for hf32. Raises SimError for an unknown format,
+    and for `mantissa_bits` that it cannot have.
     """
     entry = format_of(fmt, mantissa_bits)
     magnitude = np.abs(np.asarray(x, dtype=np.float64))

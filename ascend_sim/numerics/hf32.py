@@ -19,8 +19,9 @@ def round_hf32(
 ) -> npt.NDArray[np.float32]:
     """Return a float32 array rounded to hf32; `out` (contiguous float32, may be `x` itself) receives the result.
 
-    `rounding`: rne (CTRL[47] = 0, the default of the conv backward kernels), rnz (nearest, ties toward zero: the
-    literal NEAREST_ZERO), rna (nearest, ties away: the vendor's golden scripts), rtz (truncation). NaN stays NaN.
+    `rounding`: rne (CTRL[47] = 0, the default of the conv backward kernels), rnz (nearest, ties toward zero: the literal
+    NEAREST_ZERO), rna (nearest, ties away: the vendor's golden scripts), rtz (truncation). NaN stays NaN. Raises SimError for
+    another mode, and for other `mantissa_bits` than 11 and 10.
     """
     mode = rounding_mode(format_of("hf32", mantissa_bits), rounding)
     x = np.ascontiguousarray(x, dtype=np.float32)

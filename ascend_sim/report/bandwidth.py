@@ -81,8 +81,8 @@ def rate(begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDA
 
 
 def slices(recording: Recording, task: int) -> NDArray[np.float64]:
-    """Return the edges, in cycles, of 600 equal slices of the time of the kernel number `task` from launch to end; a slice has
-    one cycle at least.
+    """Return the edges, in cycles, of 600 equal slices of the time of the kernel number `task` from launch to end, or of fewer,
+    of one cycle each, for a shorter time.
     """
     span = recording.timeline.tasks[task]
     number = int(np.clip(span.finish - span.launch, 1, _SLICES))

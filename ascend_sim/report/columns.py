@@ -102,8 +102,8 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> list[Row]:
-    """Return the `row` of each item; of more than `most` + 1 items only `most` rows (`most` is 3 or more), and in their middle
-    one with the number of those left out.
+    """Return the `row` of each item; of more than `most` + 1 items (`most` is 3 or more) the first two thirds of `most` rows,
+    one with the number of those left out, and the last third.
     """
     if len(items) <= most + 1:
         return [row(item) for item in items]

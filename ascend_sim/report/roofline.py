@@ -80,8 +80,8 @@ class LeastWork:
         return cycles
 
     def pipe_bounds(self) -> dict[str, int]:
-        """Return {pipe, named as in `PIPE_KEYS`: its least cycles}: those of its busiest program, or of all work shared by the
-        chip's cores if that is more.
+        """Return {pipe, named as in `PIPE_KEYS`: its least cycles, rounded down}: those of its busiest program, or of all work
+        shared by the chip's cores if that is more.
         """
         most: NDArray[Any] = self._most
         cores = self._chip.cores
@@ -90,7 +90,9 @@ class LeastWork:
         return {PIPE_KEYS[name]: int(value) for name, value in zip(PIPES, most.tolist(), strict=True)}
 
     def l2_bounds(self) -> dict[str, int]:
-        """Return {"L2 read", "L2 write": cycles} that the L2 needs for the kernel's bytes; atomic ones count on both sides."""
+        """Return {"L2 read", "L2 write": cycles, rounded down} that the L2 needs for the kernel's bytes; atomic ones count on
+        both sides.
+        """
         moved = {"read": 0, "write": 0, "atomic": 0}
         for table, argument, count in self.counts.instructions():
             access = table.accesses[argument]
@@ -115,7 +117,8 @@ class Rooflines:
         self._used: Marks | None = np.zeros(0, np.bool_) if cold else None
 
     def of(self, work: LeastWork) -> dict[str, int]:
-        """Return {what bounds the kernel: its least cycles from first instruction to end}; bounds of 0 are left out.
+        """Return {what bounds the kernel: its least cycles, rounded down, from first instruction to end}; bounds of 0 are left
+        out.
 
         Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write" and "HBM". With a cold L2 the
         kernel's lines count as used from then on.

@@ -66,8 +66,8 @@ def _listed(cycles: Iterable[int]) -> str:
 
 
 def changes(chip: ChipSpec) -> list[Change]:
-    """Return the changes to try on a chip: each rate doubled, and each cost of launches, flags and issue halved, down to whole
-    cycles.
+    """Return the changes to try on a chip: each rate doubled, each cost of launches and core starts halved, and those of flags
+    and issue halved and rounded down to whole cycles.
 
     Rates of pipes that the chip lacks are left out.
     """

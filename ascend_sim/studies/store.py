@@ -118,7 +118,7 @@ class Store:
     def results(self) -> dict[str, dict[str, Any]]:
         """Return {name: data} of all results of this study.
 
-        Raises SimError for a result that was changed after it was written.
+        Raises SimError for a result that was changed after it was written, and for a file that cannot be read.
         """
         with self._locked("read"):
             told = "select name, data, digest, begun from results where study = ?"
@@ -128,15 +128,15 @@ class Store:
     def result(self, name: str) -> dict[str, Any] | None:
         """Return one result's data; None if there is none.
 
-        Raises SimError for a result that was changed after it was written.
+        Raises SimError for a result that was changed after it was written, and for a file that cannot be read.
         """
         with self._locked("read"):
             row = self._one("select data, digest, begun from results where study = ? and name = ?", self._study, name)
         return None if row is None else self._checked(name, *row)
 
     def add(self, name: str, data: Mapping[str, Any]) -> bool:
-        """Store a result and delete the claim to it, and return True; return False if the name has a result already, which
-        then stays.
+        """Store a result and delete the claim to it, and return True; return False if the name has a result already, which then
+        stays. Raises SimError for a file that cannot be written.
         """
         text = json.dumps(data)
         with self._locked("written"), self._transaction():
@@ -164,7 +164,7 @@ class Store:
         holds its claim.
 
         Each "mine" adds one to the number of times that the result was begun, which `add` keeps. On Windows no claim holds:
-        several processes may be given "mine".
+        several processes may be given "mine". Raises SimError for a file that cannot be written.
         """
         with self._locked("written"), self._transaction():
             if self._one("select 1 from results where study = ? and name = ?", self._study, name):

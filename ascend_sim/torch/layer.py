@@ -95,7 +95,9 @@ class SimulatedLayer:
         return search_tilings(self.case(), kernel, chips=[self.settings.chip], **options)
 
     def write_html(self, path: str | Path, *, forward: bool = False) -> None:
-        """Run the layer's call of one pass (`forward` as in `call`) and write its report to the HTML file `path`."""
+        """Run the layer's call of one pass (`forward` as in `call`) and write its report to the HTML file `path`. Raises
+        SimError as `run` and `Result.write_html`.
+        """
         self.run(forward=forward).write_html(path, name=self.name)
 
 

@@ -25,7 +25,7 @@ _ATTRIBUTES = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
 
 def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = None) -> Network:
     """Return the recorded layers as a Network, with the first layer's batch; with `path` also write it as a file. Raises
-    SimError without a convolution, ConfigError for a layer that no case can express.
+    SimError without a convolution and for a file that cannot be written, ConfigError for a layer that no case can express.
 
     A file has no strides: its tensors are contiguous. Matrix products are left out, since they are not operators.
     """

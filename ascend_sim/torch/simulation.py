@@ -156,7 +156,7 @@ class Simulation(LayersShown):
         """Write the report as one page; with `layers` also pages of the backward calls of that many convolutions, those that
         take longest, and links to them.
 
-        Raises SimError if the folder does not exist.
+        Raises SimError if a file cannot be written, with `layers` also without Plotly and for a call that cannot run.
         """
         report = self.report
         write_page(path, report, self._layer_pages(path, report, layers) if layers else {})
@@ -182,7 +182,9 @@ class Simulation(LayersShown):
         return layer_named(self.rows, name, self.settings)
 
     def write(self, out: str | Path) -> None:
-        """Write the report to simulation.json in the folder `out`, for `ascend-sim compare`; the folder is made if needed."""
+        """Write the report to simulation.json in the folder `out`, for `ascend-sim compare`; the folder is made if needed.
+        Raises SimError if folder or file cannot be written.
+        """
         folder = Path(out)
         make_folder(folder)
         write_json(folder / SIMULATION, self.to_dict())
@@ -228,7 +230,7 @@ class Simulation(LayersShown):
             return tuple(self._rows.values())
 
     def to_network(self, path: str | Path, name: str = "model") -> None:
-        """Write the recorded convolutions as a network file for `ascend-sim run-network`. Raises SimError if there are none."""
+        """Write the recorded convolutions as a network file for `ascend-sim run-network`. Raises as `network_of`."""
         network_of(self.rows, name, path)
 
     # -- what the modes report -----------------------------------------------------------------------------------------

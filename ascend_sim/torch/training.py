@@ -116,7 +116,7 @@ class TrainingComparison(ShownResult):
     def plot(self, path: str | Path) -> None:
         """Write a PNG: the loss curves, and below the deviation of each run from PyTorch's.
 
-        Raises SimError if `path` does not end in .png or its folder is missing, and without matplotlib.
+        Raises SimError if `path` does not end in .png, its folder is missing or it cannot be written, and without matplotlib.
         """
         figure = png_figure(path, 9, 7)
         above, below = figure.subplots(2, 1, sharex=True)

@@ -226,7 +226,7 @@ def compile_flags(folder: Path) -> list[str]:
 def _compile(scratch: Path) -> Path:
     """Compile headers and generated C source in the folder `scratch` and return the path of the shared library.
 
-    Raises SimError with the compiler's first error line.
+    Raises SimError without cffi, a C compiler or a Python that can be linked with, and with the compiler's first error line.
     """
     compiler = _compiler()
     _write_source(scratch / "ascendcl.c")

@@ -27,8 +27,8 @@ def write_layer_pages(page: str | Path, run: NetworkRun, most: int, **options: U
     """Run the `most` distinct layers that cost most again, write a page for each into the folder beside `page`, and return
     {layer: link}.
 
-    Equal layers share a link. `options` are those of the network's run. Raises SimError without Plotly, and where a file cannot
-    be written.
+    Equal layers share a link. `options` are those of the network's run. Raises SimError without Plotly, where the folder or a
+    file cannot be written, and as `run_case`.
     """
     folder = folder_of(page)
     make_folder(folder)

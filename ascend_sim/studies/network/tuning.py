@@ -155,7 +155,9 @@ def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
 
 
 def write_tilings(tilings: Tilings, out: str | Path) -> Path:
-    """Write {layer: {kernel: fields}} as `tilings.yaml` into the folder `out`, over an earlier one; return the file's path."""
+    """Write {layer: {kernel: fields}} as `tilings.yaml` into the folder `out`, over an earlier one; return the file's path.
+    Raises SimError where it cannot be written.
+    """
     path = Path(out) / TILINGS_FILE
     plain = {name: {kernel: dict(fields) for kernel, fields in kernels.items()} for name, kernels in tilings.items()}
     with atomic_write(path) as file:
@@ -167,8 +169,9 @@ def write_tilings(tilings: Tilings, out: str | Path) -> Path:
 def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
     """Return {layer: {kernel: fields}} from a tilings file, or from the one in a folder; short kernel names become full ones.
 
-    A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`. Raises ConfigError for a missing file,
-    for kernels that are none, and for fields that are not whole numbers; names of layers and fields are not checked.
+    A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`. Raises ConfigError for a missing or
+    broken file, for kernels that are none, and for fields that are not whole numbers, SimError for a kernel named twice; names
+    of layers and fields are not checked.
     """
     path = Path(given) / TILINGS_FILE if isdir(given) else Path(given)
     if not isfile(path):

@@ -246,7 +246,7 @@ def csv_text(table: PrecisionTable) -> str:
 def plot(table: PrecisionTable, path: str | Path) -> None:
     """Write a PNG with an axis for each output: the distribution of log2 of the relative error, a line for each computed row.
 
-    Rows that repeat another cubeMathType are left out. Raises SimError as `check_png`.
+    Rows that repeat another cubeMathType are left out. Raises SimError as `check_png` and `write_png`.
     """
     shown = [row for row in table.rows if row.outputs and row.same_as is None]
     names = list(dict.fromkeys(name for row in shown for name in row.outputs))

@@ -216,7 +216,7 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
     """Write a PNG heat map over two varied fields (`axes_of`): in each cell the smallest `column` over all other fields.
 
     Points without a number are grey; each cell carries its number if there are at most 200. Raises SimError for a column
-    without numbers, and as `axes_of` and `check_png`.
+    without numbers, and as `axes_of`, `check_png` and `write_png`.
     """
     values = {name: _values(sweep, name) for name in sweep.fields}
     across, down = axes_of(values, axes)
@@ -245,7 +245,7 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
 
 def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None:
     """Write a PNG: every point with numbers in the columns `first` and `second`, and the Pareto front (`Sweep.front`) with its
-    settings. Raises SimError as `Sweep.front` and `check_png`.
+    settings. Raises SimError as `Sweep.front`, `check_png` and `write_png`.
     """
     rows = [row for row in sweep.numeric(first) if row in sweep.numeric(second)]
     front = sweep.front(first, second)

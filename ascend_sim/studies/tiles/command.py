@@ -131,7 +131,8 @@ def run_searches(
     """Search kernel by kernel and return the outcomes; `fields` are the fixed ones as `parse_fields` reads them.
 
     Results go to the store in the folder `out` (None: kept in memory) as they come. `progress` is called with "KERNEL on CHIP"
-    and the State. An interrupt ends all searches, with the results so far. Raises errors as `parse_fields` and `search`.
+    and the State. An interrupt ends all searches, with the results so far. Raises errors as `parse_fields`, `Store` and
+    `search`.
     """
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes = SearchOutcomes()

@@ -162,7 +162,7 @@ def progress_text(name: str, state: State) -> str:
 def plot(outcomes: Sequence[SearchOutcome], path: Path) -> None:
     """Write a PNG with two axes for each search: simulated cycles against the bound, and against L1 use.
 
-    Raises SimError as `check_png`.
+    Raises SimError as `check_png` and `write_png`.
     """
     figure = png_figure(path, 11, 4.2 * len(outcomes))
     for outcome, (left, right) in zip(outcomes, figure.subplots(len(outcomes), 2, squeeze=False), strict=True):

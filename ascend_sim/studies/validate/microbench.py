@@ -210,7 +210,7 @@ def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
     """Return the cycles of one transfer of `nbytes`, counted as in the published curve of its path.
 
     Paths of ALONE count from start to retirement, those of BACK_TO_BACK only the time that the pipe is occupied. Raises
-    SimError for a path without a curve, and for bytes that the path cannot move at once.
+    SimError for a path without a curve, and as `single_transfer`.
     """
     if path not in (*ALONE, *BACK_TO_BACK):
         raise SimError(f"path {path!r}: allowed are {', '.join((*ALONE, *BACK_TO_BACK))}")

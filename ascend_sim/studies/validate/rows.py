@@ -192,7 +192,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, facts: C
 
 def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
     """Return copies of the rows of the named chips, chip by chip, with that name as their chip. Raises SimError, with the chips
-    that have rows, if one has none.
+    that have rows, if one has none, and ConfigError for a chip file that cannot be used.
 
     A chip file of the user's takes the rows of the nearest chip that it extends; they then name the file.
     """

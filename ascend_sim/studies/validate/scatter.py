@@ -14,7 +14,8 @@ from ascend_sim.studies.validate.run import RowComparison
 def plot(compared: Sequence[RowComparison], path: str | Path) -> None:
     """Write a PNG of predicted against measured task times on log axes: a colour for every operator, a shape for every chip.
 
-    Skipped rows are left out, and single transfers unless there is nothing else. Raises SimError as `check_png`.
+    Skipped rows are left out, and single transfers unless there is nothing else. Raises SimError as `check_png` and
+    `write_png`.
     """
     figure = png_figure(path, 10, 6.5)
     axis = figure.subplots()

@@ -47,7 +47,7 @@ VARIANTS = {
 
 
 def variant_of(inp: TilingInput) -> Variant:
-    """Return the kernel properties of the chip family that the problem is for."""
+    """Return the properties of the grad_input kernel on the chip family that the problem is for."""
     return VARIANTS[inp.family.name]
 
 
