@@ -68,8 +68,8 @@ def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) ->
     float format but hifloat8.
 
     `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's own: it
-    is not among the outputs. In timing mode, which has no values, it can be an input as well. Raises SimError for a bad shape
-    or dtype.
+    is not among the outputs. In timing mode, which has no values, it can be an input as well. Raises SimError for a size that
+    is no whole number from 0, and for a dtype that tensors cannot have.
     """
     sizes: Any = shape if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     check_kinds({"shape": sizes}, {"shape": SHAPE})
@@ -192,7 +192,7 @@ class LaunchJob(Job):
     ) -> Callable[[], Outputs] | None:
         """Return a function that compares the outputs with the option `expected`; None if that is None.
 
-        Raises SimError for a bad expectation.
+        Raises SimError as `read_expectations`.
         """
         if self.options["expected"] is None:
             return None

@@ -141,7 +141,9 @@ def _device_number(number: Any) -> None:
 
 @call(None, needs="device")
 def aclrtCreateContext(deviceId: int) -> Context:
-    """Return ret and a new context of device 0, which must be open; it becomes current in this thread. Refuses another number."""
+    """Return ret and a new context of device 0, which must be open; it becomes current in this thread. Other devices are
+    refused with an error.
+    """
     _device_number(deviceId)
     PROCESS.thread.context = Context(device())
     return PROCESS.thread.context

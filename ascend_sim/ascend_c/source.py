@@ -176,7 +176,7 @@ def included(path: Path, include: Sequence[Path]) -> dict[Path, str]:
 
 
 def _add_included(path: Path, include: Sequence[Path], texts: dict[Path, str]) -> None:
-    """Add to `texts` what `included` returns."""
+    """Add a file's text to `texts`, behind those of the headers that it includes (`included`) and that are not there yet."""
     text = path.read_text(encoding="utf-8-sig", errors="replace").replace("\f", " ")
     texts[path] = ""  # a header that includes itself ends here
     for match in _INCLUDE.finditer(text):

@@ -353,7 +353,7 @@ def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
     With elements of 4 bytes a row of the result, 16 elements, takes two addresses; with 1 byte it takes half a block, and the
     step is a TransposeHalves. A single repeat begins a step behind the addresses (public documentation of repeatTimes). Raises
-    SimError for a bad number of repeats.
+    SimError for a number of repeats that a word cannot have.
     """
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
     size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]

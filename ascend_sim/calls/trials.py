@@ -131,7 +131,9 @@ class Trials:
         return _cycles_of(device, task if whole else replace(task, block_dim=1))
 
     def _in_course(self, device: Device, tasks: Sequence[Task], kernel: str, change: Mapping[str, Any]) -> int | None:
-        """Return the cycles of `kernel` after all `tasks` before it ran; the next kernel of the same change goes on there."""
+        """Return the cycles of `kernel` after all `tasks` before it ran, or None if none of them is it; the next kernel of the
+        same change goes on there.
+        """
         key = _key(change)
         if self._course[0] != key:
             again = _is_own(kernel, change)

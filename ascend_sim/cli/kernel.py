@@ -335,7 +335,7 @@ def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords
 def default_blocks(file: Path, module: ModuleType | None, core: str, chip: Any) -> int:
     """Return the file's BLOCKS, else the chip's number of cores of the kind `core` ("AIV", or any other for AIC).
 
-    Raises SimError for a bad BLOCKS.
+    Raises SimError for a BLOCKS that is no whole number from 1.
     """
     given = getattr(module, "BLOCKS", None)
     if given is not None:

@@ -280,7 +280,7 @@ class _CrossFlags:
 
 
 class _Ready:
-    """A built program with its rows that have values or cross-core flags, in execution order, and its C twin after a run."""
+    """A built program with its rows that have values or cross-core flags, in execution order, and after a run its C values."""
 
     def __init__(self, task: Task, program: Program, order: _Order) -> None:
         self.task, self.program = task, program

@@ -64,7 +64,7 @@ class Collected:
 
 
 class ColumnWatch:
-    """Finder of totals and hazards of finished programs in their columns; compiled/watch.c is its twin."""
+    """Finder of totals and hazards of finished programs in their columns; compiled/watch.c finds the same during the run."""
 
     def __init__(self) -> None:
         self.tables: list[InstructionTable] = []

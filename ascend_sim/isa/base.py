@@ -65,7 +65,8 @@ class Pace(NamedTuple):
     head: int
 
     def overlap(self, other: Pace) -> int:
-        """Return how many cycles before the end of `self` a later access to the same tile (`other`) may begin to touch it.
+        """Return how many cycles, rounded down, before the end of `self` a later access to the same tile (`other`) may begin to
+        touch it.
 
         Each has its own speed, and the second may never overtake the first at any fractal. 0 if their tiles differ in shape, or
         for a part of a tile.

@@ -33,7 +33,7 @@ def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Flo
     their sum is added to the total.
 
     Every product and sum is rounded. The host's matrix product is not used, since its order of additions depends on the CPU.
-    NaNs become the default NaN. The twin in C is engine/compiled/products.c.
+    NaNs become the default NaN. engine/compiled/products.c computes the same.
     """
     columns, rows = np.ascontiguousarray(left.T)[:, :, None], np.ascontiguousarray(right.T)
     product = np.empty_like(total)

@@ -62,7 +62,7 @@ def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOpt
 
     A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too. It may be
     entered again for a backward pass of its own, and within another one: each has its whole table. Raises TypeError for an
-    unknown option, SimError for a bad value.
+    unknown option, SimError for a value that its option does not allow.
     """
     return Simulation(model, SimulateOptions(**options))
 
@@ -71,7 +71,7 @@ class Simulation(LayersShown):
     """Context that `simulate` returns; it records calls while it is entered, and then has the report. `print` shows its
     summary, and `print(sim.report)` every layer.
 
-    Raises SimError for bad options.
+    Raises SimError for a value that its option does not allow.
     """
 
     _width = UNLIMITED

@@ -128,7 +128,8 @@ def in_range(
 
 
 def convolution_in_range(c: CallFacts, rank: int, weight: tuple[int, ...]) -> Failure | None:
-    """Return `in_range` of a convolution whose input has `rank` dimensions and whose weight has the shape `weight`.
+    """Return the failure of `in_range`, or None, for a convolution whose input has `rank` dimensions and whose weight has the
+    shape `weight`.
 
     A range with `axes` "plane" leaves out the depth of 3-D and the first two dimensions of the weight.
     """

@@ -263,7 +263,7 @@ class VectorInstruction(Instruction):
         return {}
 
     def bank_cycles(self, chip: ChipSpec) -> NDArray[np.int64] | None:
-        """Return the cycles that bank conflicts add to the cost, as `banks.bank_cycles` does."""
+        """Return the cycles that bank conflicts add to the cost, as `banks.bank_cycles` does; None if they add none."""
         return bank_cycles(chip, chip.vector.repeat_cycles(self.opcode, self._cost_key()[0]), self.banked())
 
     def cost(self, chip: ChipSpec) -> Cost:

@@ -230,9 +230,9 @@ def run_network(
     `network` is the name of one that ships with the package, a network file, or a Network. `jobs` processes share the distinct
     layers. A layer without gradients takes no backward pass: its times are 0. `tilings` are fields of the cube kernels by
     layer, for the backward pass. `out` is a folder with a store: results in it are not simulated again. An interrupt (Ctrl-C)
-    ends it with the layers that were finished, if there are any. Raises SimError for an unknown network, chip or
-    option, a batch below 1, and tilings of unknown layers; where every layer is refused, AclnnError or SimError with the first
-    refusal.
+    ends it with the layers that were finished; before the first one it is raised. Raises SimError for an unknown network, chip
+    or option, a batch below 1, and tilings of unknown layers; where every layer is refused, AclnnError or SimError with the
+    first refusal.
     """
     how = NetworkOptions(**options)
     check_options(NetworkOptions, how)

@@ -85,8 +85,8 @@ def tune(
     make their kernel faster.
 
     `batch` None is the network's own. Results are kept in the store of `out` as they come, so that a killed tuning goes on. An
-    interrupt ends the searches, with the results so far. `searching` is called before each layer's search with the layer's
-    name, the number of searched layers, and that of all. Raises SimError as `run_network` does.
+    interrupt ends the searches; the network runs with the tilings found so far. `searching` is called before each layer's
+    search with the layer's name, the number of searched layers, and that of all. Raises SimError as `run_network` does.
     """
     how = TuneOptions(**options)
     chip, conformance, library = how["chip"], how["conformance"], how["library"]

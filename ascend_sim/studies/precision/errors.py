@@ -65,8 +65,8 @@ def mean_error(result: Array, reference: Array) -> float:
 def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
     """Return a dict with the histogram of |error| / |reference| by binade, over the elements finite in both.
 
-    "counts"[i] is the number of wrong elements with floor(log2(ratio)) = "low" + i, the outer bins holding what lies beyond;
-    "exact" counts the elements without error, "undefined" those that are not finite.
+    "counts"[i] is the number of elements with an error and floor(log2(ratio)) = "low" + i, the outer bins holding what lies
+    beyond; "exact" counts the elements without error, "undefined" those that are not finite in both.
     """
     elements = result.size
     result, reference = _finite(result, reference)

@@ -142,8 +142,8 @@ def precision(
     `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own if it has 8 bits. `tensors`: the
     caller's values in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an output names the test
     that decided its verdict. With adversarial inputs `correct` uses the rigorous bound. An interrupt (Ctrl-C) ends it with the
-    input dtypes that were finished, if there are any. Raises SimError for unknown names, for `inputs` and `tensors` together,
-    and for values that do not fit the case.
+    input dtypes that were finished; before the first one it is raised. Raises SimError for unknown names, for `inputs` and
+    `tensors` together, and for values that do not fit the case.
     """
     how = PrecisionOptions(**options)
     check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})

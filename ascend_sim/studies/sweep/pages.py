@@ -125,7 +125,7 @@ def _has_less(less: Row, row: Row, fields: Sequence[str]) -> bool:
 
 def value_text(value: Any) -> str:
     """Return a field's value as the user writes it: a list as [1,2] without spaces, a bool in small letters, a float with at
-    most six digits.
+    most six significant digits.
     """
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"

@@ -140,7 +140,8 @@ def sweep(
     A field is one of a case file ("stride", "cube_math_type", "data.seed"), a size of the layer ("batch", "in_channels",
     "kernel_size", ...), a tiling field of a cube kernel ("baseM" of each that has it, "grad_input.baseM"), "chip", or a number
     of the chip ("chip.memory.hbm_gb_per_s"). `out` is a folder with the store. `jobs` processes share the points, or the
-    workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt (Ctrl-C) ends it with the finished points, if any.
+    workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt (Ctrl-C) ends it with the finished points; before the
+    first one it is raised.
 
     Raises ConfigError for an unknown field, a field or value that is missing or given twice, more than 100,000 points, and if
     every combination has values that are not allowed or do not fit together; SimError for a store, a scheduler or a file of

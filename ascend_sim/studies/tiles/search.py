@@ -69,7 +69,7 @@ def search(
     processes simulate; `progress` is called with the State.
 
     After `limit` new simulations no further one begins; after `seconds` the search ends where it is. The simulator's own choice
-    is simulated first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only be better by less are left out.
+    comes first, whatever the limits. With `within` (a share, 0.01 is 1 %) tilings that can only be better by less are left out.
     With `top` a simulation is stopped once `top` tilings, the own choice not counted, are known to take fewer cycles: the first
     `top` results stay the same, the others are only known to be slower. Results go to `store` (None: kept in memory) as they
     come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does; before the own
