@@ -267,7 +267,7 @@ class CppKernel(KernelFunction):
         if not k.shared[_ENDLESS]:
             append(k, recording, len(tensors), self.auto_sync)
         if recording.how != FINE:
-            raise SourceError(_ended(recording, self.limits), recording.last)
+            raise SourceError(_ended(recording, self.limits, tensors), recording.last)
 
     def _recorded(
         self, k: Kernel, tensors: Sequence[Tensor], given: list[Argument], by_name: Mapping[StructureField, float]
@@ -376,8 +376,11 @@ def _stub(named: str, fields: Sequence[StructureField], tiling_structure: str) -
     )
 
 
-def _ended(recording: WordStream, limits: Limits) -> str:
-    """Return a message on why a program did not end well: refused, crashed, or beyond the limits."""
+def _ended(recording: WordStream, limits: Limits, tensors: Sequence[Tensor]) -> str:
+    """Return a message on why a program did not end well: refused, crashed, or beyond the limits.
+
+    `tensors` are those of the launch, into one of which the address of a crash (`text`) may point.
+    """
     if recording.how == REFUSED:
         return recording.text
     if recording.how == TOO_LONG and recording.detail:
@@ -391,6 +394,12 @@ def _ended(recording: WordStream, limits: Limits) -> str:
     hint = ""
     if recording.detail in (signal.SIGSEGV, signal.SIGBUS):
         hint = "; scalar code that follows a pointer into GM or UB is not simulated"
+        address = int(recording.text) if recording.text.isdecimal() else 0
+        for tensor in tensors:
+            if 0 <= (offset := address - pointer_of(tensor)) < max(tensor.nbytes, 1):
+                hint = (
+                    f"; scalar code follows a pointer into {tensor.name}, to byte {offset}: GetValue of a GlobalTensor reads GM"
+                )
     return f"the kernel crashed ({name.lower()}) behind the call in this line{hint}"
 
 

@@ -164,7 +164,13 @@ REFUSED = {
     "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.EnQue(d[64]);": "EnQue: the tensor at UB address",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 2, 100000);": "the Unified Buffer has 196608 bytes",
     "LocalTensor<bfloat16_t> h = d.ReinterpretCast<bfloat16_t>(); Add(h, h, h, 64);": "has no add of bfloat16",
-    "volatile int *p = (int *)x; int v = *p;": "the kernel crashed (segmentation fault)",
+    "volatile int *p = (int *)x; int v = p[3];": (
+        "the kernel crashed (segmentation fault) behind the call in this line; scalar code follows a pointer into x, to byte "
+        "12: GetValue of a GlobalTensor reads GM"
+    ),
+    "volatile int *p = (int *)d.GetPhyAddr(); int v = *p;": (
+        "the kernel crashed (segmentation fault) behind the call in this line; scalar code that follows a pointer into GM or UB"
+    ),
     "__builtin_trap();": "the kernel crashed (illegal instruction)",
     "DataCopyPadExtParams<float> pad(true, 0, 9, 0); DataCopyPad(a, xg, DataCopyExtParams(1, 24, 0, 0, 0), pad);": (
         "padding of 0 and 9 elements; 8 are possible on a side"
