@@ -175,8 +175,9 @@ class LaunchJob(Job):
         arguments = (self.kernel, self.blocks, self.tensors, self.fields, self.chip, self.flags)
         if not reads or others or outputs_depend(*arguments):
             return findings, []
-        first = f"{reads[0].text}{f' (and {len(reads) - 1} more)' if len(reads) > 1 else ''}"
-        return [one for one in findings if one.kind != "uninitialised"], [f"{first}; {NO_OUTPUT_DEPENDS}"]
+        count = "a read" if len(reads) == 1 else f"{len(reads)} reads"
+        kept = [one for one in findings if one.kind != "uninitialised"]
+        return kept, [f"{count} of bytes of buffers that were never written (a check names the lines); {NO_OUTPUT_DEPENDS}"]
 
     def outputs(self) -> dict[str, Array]:
         """Return {name: copy} of the tensors that the kernel wrote and those made with `empty`; workspaces are left out."""
