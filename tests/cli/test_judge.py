@@ -167,6 +167,12 @@ DICE = (
     "for (int i = 0; i < 20; i++) if (dice >> i & 1) PipeBarrier<PIPE_V>(); else PipeBarrier<PIPE_MTE2>();"
 )
 """One of 2^20 sequences of calls: two runs are equal less than once in a million times."""
+PADDED = (
+    "DataCopyPad(a, xg, DataCopyExtParams(1, 40, 0, 0, 0), DataCopyPadExtParams<float>());"
+    "SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0); Adds(d, a, 1.0f, 64);"
+    "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0); DataCopyPad(zg, d, DataCopyExtParams(1, {0}, 0, 0, 0));"
+)
+"""64 elements are computed, of which 10 were loaded, and {0} bytes stored."""
 UNEVEN = "uint64_t l[16] = {0, 32, 96}; TransDataTo5HD<half>(l, l, TransDataTo5HDParams(false, false, 1, 0, 0));"
 
 
@@ -196,6 +202,10 @@ def cases(folder: Path) -> Iterator[tuple[str, Path]]:
         yield wrong, case(folder / f"wrong {number}", GOOD, f"{ARGUMENTS}\n{wrong}")
     for body, count in ((SCALAR, 512), (PAIRS, 160)):
         yield body, case(folder / f"scalar {count}", body, ARGUMENTS.replace("64", str(count)))
+    for count in (10, 64):
+        outputs = f"rng.standard_normal(10).astype(np.float32), asim.empty({count}, "
+        arguments = ARGUMENTS.replace("rng.standard_normal(64).astype(np.float32), asim.empty(64, ", outputs)
+        yield f"padded {count}", case(folder / f"padded {count}", PADDED.format(4 * count), arguments)
     spoiled = ARGUMENTS.replace("x + 1", '{"z": x + 1}')
     yield "spoils", case(folder / "spoils", f"{GOOD} DataCopy(xg, d, 64);", spoiled)
 
@@ -386,3 +396,10 @@ def test_kernel_and_check_print_the_verdict() -> None:
         verdict = json.loads(done.stdout)["verdict"]
         assert verdict["passed"] and verdict["race"]["passed"]
         assert (verdict["cycles"] is None) == (name == "check")
+
+
+def test_padding_that_no_output_depends_on_passes(found: dict[str, dict[str, Any]]) -> None:
+    """Calls of whole repeats compute on what was never loaded; to store that is a mistake."""
+    dropped, stored = (found[f"padded {count}"] for count in (10, 64))
+    assert dropped["passed"] and [one["level"] for one in dropped["init"]["findings"]] == ["WARNING"]
+    assert stored["stage"] == "init" and [one["level"] for one in stored["init"]["findings"]] == ["ERROR"]
