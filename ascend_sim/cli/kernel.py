@@ -191,8 +191,8 @@ class KernelSubject:
 
 
 def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, cpp: CppOptions) -> KernelSubject:
-    """Return the kernel of a Python or C++ file with its arguments; `fields` are the values of --tiling, which replace numbers
-    of that name.
+    """Return the kernel of a Python or C++ file with its arguments; `fields` are the values of --tiling, which also replace the
+    numbers of that name that a C++ kernel gets otherwise.
 
     The file is run or compiled, and its `arguments` is called. Raises SimError for C++ options with a Python file and for
     errors of the file.

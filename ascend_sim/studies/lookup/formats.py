@@ -214,7 +214,7 @@ _HIGHEST_EXPONENT = 5000
 def _parse(value: str | float) -> Fraction | float:
     """Return the exact number as a Fraction, or a float for an infinity, NaN and -0.
 
-    Raises SimError for text that is not a decimal, over 400 characters long, or with an exponent above 5,000.
+    Raises SimError for text that is not a decimal, over 400 characters long, or with an exponent above 5,000 or below -5,000.
     """
     exponent = re.search(r"[eE][-+]?([0-9]+)", str(value))
     if len(str(value)) > _LONGEST or (exponent and int(exponent[1]) > _HIGHEST_EXPONENT):

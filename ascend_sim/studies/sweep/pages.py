@@ -215,8 +215,8 @@ def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tu
 def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequence[str] = ()) -> None:
     """Write a PNG heat map over two varied fields (`axes_of`): in each cell the smallest `column` over all other fields.
 
-    Points without a number are grey; each cell carries its number if there are at most 200. Raises SimError for a column
-    without numbers, and as `axes_of`, `check_png` and `write_png`.
+    A cell without a number is grey. In a map of at most 200 cells each shows its number, or "refused". Raises SimError for a
+    column without numbers, and as `axes_of` and `check_png`.
     """
     values = {name: _values(sweep, name) for name in sweep.fields}
     across, down = axes_of(values, axes)

@@ -131,8 +131,8 @@ def run_searches(
     """Search kernel by kernel and return the outcomes; `fields` are the fixed ones as `parse_fields` reads them.
 
     Results go to the store in the folder `out` (None: kept in memory) as they come. `progress` is called with "KERNEL on CHIP"
-    and the State. An interrupt ends all searches, with the results so far. Raises errors as `parse_fields`, `Store` and
-    `search`.
+    and the State. An interrupt ends all searches, with the results so far, or is raised as by `search`. Raises errors as
+    `parse_fields`, `store_of` and `search`.
     """
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes = SearchOutcomes()
@@ -157,9 +157,10 @@ def run_searches(
 
 
 def write_best(outcomes: Sequence[SearchOutcome], out: Path) -> dict[Path, Path | None]:
-    """Write the best tilings to best.yaml for one chip, to best-CHIP.yaml for each of several.
+    """Write the best tilings to best.yaml for one chip, to best-CHIP.yaml for each of several; SimError if a file cannot be
+    written.
 
-    Returns {file: the new name of the file that stood there with other tilings, or None}.
+    Returns {file: the new name of the file that stood there with other tilings or no YAML, or None}.
     """
     chips = list(dict.fromkeys(outcome.kernel.chip.name for outcome in outcomes))
     written = {}

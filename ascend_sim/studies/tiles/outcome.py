@@ -63,7 +63,7 @@ class SearchOutcome(ShownResult):
 
     def to_dict(self, top: int = 10) -> dict[str, Any]:
         """Return the search as plain data: its settings, why it "ended", a "sentence" on the result, the results "call" and
-        "own", the "best", at most `top`, and "reaches_a_device_by" (`reach`).
+        "own", the "best", at most `top`, and "reaches_a_device_by", the word of `reach`.
 
         Counts are "fit", "simulated", "reused", "slower_than_shown" (`slower`) and "might_be_better" (`open`, of which
         "lowest_bound_left" is the lowest bound); "all_listed" is `listed`.

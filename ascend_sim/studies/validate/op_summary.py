@@ -64,11 +64,11 @@ def _lower(heads: Iterable[str]) -> set[str]:
 
 
 def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
-    """Return a line of a profiler's table in the columns of `rows`, without chip; a launch that cannot be simulated has
-    "skipped", the reason.
+    """Return a line of a profiler's table in the columns of `rows`, without chip. "skipped" is the reason where the line is of
+    no launch that can be simulated; an unknown operator has none. "assumed" lists what was assumed for its sizes.
 
-    `own` are columns that the user may have added; they win over inferred sizes. Raises ValueError for text that is neither
-    a shape nor a number.
+    `own` are columns that the user may have added, whole numbers that win over inferred sizes. Raises ValueError for text that
+    is not the shape or number that its column needs.
     """
     line = Line(cells)
     row = {"op_type": STATIC.get(line["type"], line["type"]), "duration_us": line["duration"]}

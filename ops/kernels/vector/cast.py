@@ -49,7 +49,8 @@ def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: 
 
 @known_loop
 def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelWork:
-    """Return the work: a block gets whole lines of 512 elements, the last one the rest; at most one block a tile or core.
+    """Return the work: a block gets whole lines of 512 elements, the last one the rest; there are no more blocks than tiles, or
+    than cores.
 
     UB holds two pieces before the cast, two behind it, and one fp32 copy between them if neither dtype is float32.
     """
