@@ -35,6 +35,8 @@ _OVERLOADED = re.compile(r"no overload of '(\w+)' matching")
 """Reason of the error of an entry that is one of several functions of its name."""
 _OF_PROJECT = re.compile(r"(?:ORIG_)?DTYPE_\w+|FORMAT_\w+")
 """Macros by which the build of an operator's project names the types and formats of its tensors."""
+_OF_API = re.compile(r"^(?:use of undeclared identifier|unknown type name|no template named) '[A-Z]")
+"""Error of an unknown name that begins as the API's do."""
 _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
@@ -191,4 +193,6 @@ def _text(said: str) -> str:
                 return f"{name}{_REFUSAL}{REFUSED[name]}); docs/ascend-c.md lists what is"
             if _OF_PROJECT.match(name):
                 return f"{name} is unknown: an operator's project defines it; give --define {name}=VALUE (defines= in Python)"
+        if _OF_API.match(said):
+            return f"{said}; docs/ascend-c.md lists the API's names that are known"
     return _FLAG.sub("", said.replace("asim::", ""))

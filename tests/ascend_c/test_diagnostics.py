@@ -26,7 +26,9 @@ BROKEN = {
     "auto mode = QuantMode_t::QF322F16_PRE;": "QF322F16_PRE is not simulated (quantisation by Fixpipe)",
     "IBSet(xg, d, 0, 0);": "IBSet is not simulated (one core's flags for another)",
     "LoadData2DParamsV2 p;": "LoadData2DParamsV2 is not simulated (kernels of the cube core)",
-    "Adddd(d, a, b, 64);": "use of undeclared identifier 'Adddd'",
+    "Adddd(d, a, b, 64);": "use of undeclared identifier 'Adddd'; docs/ascend-c.md lists the API's names that are known",
+    "PadParams pad;": "unknown type name 'PadParams'; docs/ascend-c.md lists",
+    "oops(d);": "use of undeclared identifier 'oops'\n",
     "d.Foo();": "no member named 'Foo'",
     "LocalTensor<half> h; Add(d, a, h, 64);": (
         "no matching function for call to 'Add' (deduced conflicting types for parameter 'T' ('float' vs. 'half'))"
