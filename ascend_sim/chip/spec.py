@@ -63,16 +63,6 @@ class ScalarCosts(Section):
     clean_line_cycles: Cycles
     clean_all_cycles: Cycles
 
-    @property
-    def gm_cycles(self) -> tuple[int, int]:
-        """Return the cycles of a GM load or store: (one that fetches its line, one whose line is cached)."""
-        return self.gm_line_cycles, self.gm_cached_cycles
-
-    @property
-    def clean_cycles(self) -> tuple[int, int]:
-        """Return the cycles of writing back (one line, the whole cache)."""
-        return self.clean_line_cycles, self.clean_all_cycles
-
 
 _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
 _FAMILY = "dav-"

@@ -56,7 +56,8 @@ class ScalarAccess(Instruction):
 
     def cost(self, chip: ChipSpec) -> Cost:
         costs = chip.scalar
-        return Cost(0, 0, costs.ub_cycles if self.space == "UB" else costs.gm_cycles[self.cached], 0)
+        in_gm = costs.gm_cached_cycles if self.cached else costs.gm_line_cycles
+        return Cost(0, 0, costs.ub_cycles if self.space == "UB" else in_gm, 0)
 
 
 @frozen
@@ -145,7 +146,7 @@ class CleanDataCache(Instruction):
         return "S"
 
     def cost(self, chip: ChipSpec) -> Cost:
-        return Cost(0, 0, chip.scalar.clean_cycles[self.all_lines], 0)
+        return Cost(0, 0, chip.scalar.clean_all_cycles if self.all_lines else chip.scalar.clean_line_cycles, 0)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         return None if self.all_lines else dst

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import check_block, check_l1, check_load3d, check_load3d_k, check_steps
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import (
     NO_HK,
     NO_HK_WK,
@@ -51,7 +51,7 @@ def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
 def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
     """Return the K elements that L1 holds for `step` base blocks; for the kernel that reads NCDHW at most all of K (ours)."""
     span = step * tiling.base_k
-    return min(span, ceil_to(inp.cout_g, k_unit(inp)) * inp.taps) if variant_of(inp).tile_tasks else span
+    return min(span, ceil_to(inp.cout_g, tiling.k_unit(inp)) * inp.taps) if variant_of(inp).tile_tasks else span
 
 
 def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
@@ -70,7 +70,7 @@ def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
         inp.problem.k_d == 1
         and tiling.load_b1 == UNCUT
         and tiling.bl1_buffers == 1
-        and tiling.step_kb * tiling.base_k >= ceil_to(inp.cout_g, k_unit(inp)) * inp.taps
+        and tiling.step_kb * tiling.base_k >= ceil_to(inp.cout_g, tiling.k_unit(inp)) * inp.taps
         and tiling.step_n * tiling.base_n >= min(tiling.single_core_cin, ceil_to(inp.cin1 * inp.c0, FRACTAL))
     )
 
@@ -90,7 +90,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     variant = variant_of(inp)
     if not variant.keeps_operands and (tiling.step_m != 1 or tiling.step_n != 1):
         raise TilingError(f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step")
-    whole, unit = k_slice(inp), k_unit(inp)
+    whole, unit = k_slice(inp), tiling.k_unit(inp)
     if variant.whole_slices and whole % tiling.base_k and tiling.base_k % whole:
         raise TilingError(
             f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*{inp.unit} = {whole}, "

@@ -18,7 +18,7 @@ from ascend_sim.kernel.operands import CopyLoop, Span
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, SPLIT_NONE, MapPart, split_parts
 from ascend_sim.ops.kernels.grad_input.tiles import DataTile, numbered
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
@@ -94,7 +94,7 @@ class Exchange:
 
         `channels` are the C0 blocks of input channels, `slices` the blocks of output channels.
         """
-        (first, count), taps, unit = channels, len(part.taps), k_unit(self.call.inp)
+        (first, count), taps, unit = channels, len(part.taps), GradInputTiling.k_unit(self.call.inp)
         row, line = len(slices) * unit * BLOCK_BYTES, self.layout.line_bytes
 
         def source(block: int, tap: int) -> int:

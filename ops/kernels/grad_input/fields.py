@@ -115,16 +115,11 @@ class GradInputTiling(ConvTiling):
         return self.load_b2 | self.BASIC_BLOCK_KEY
 
 
-def k_unit(inp: TilingInput) -> int:
-    """Return the number of output channels of one block in L1 (`GradInputTiling.k_unit`)."""
-    return GradInputTiling.k_unit(inp)
-
-
 def k_slice(inp: TilingInput) -> int:
     """Return the K elements of one block of output channels with all taps of a kernel plane (a slice); L1 holds whole slices
     only.
     """
-    return inp.taps * k_unit(inp)
+    return inp.taps * GradInputTiling.k_unit(inp)
 
 
 def gemm(inp: TilingInput) -> tuple[int, int, int]:

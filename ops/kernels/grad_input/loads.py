@@ -15,7 +15,7 @@ from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ub_share
 from ascend_sim.ops.kernels.cube.tpipe import ping_pong
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import MapPart
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.vector.merge import WORKSPACE, is_merged
@@ -90,7 +90,7 @@ class OperandLoads:
         self.call, self.tiling, self.k, self.exchange = call, tiling, k, exchange
         inp = self.inp = call.inp
         self.c0 = inp.c0
-        self.unit = k_unit(inp)
+        self.unit = tiling.k_unit(inp)
         self.grad_output = y_map(inp)
         self.merged = is_merged(inp)
         filters = FractalZ.of(inp, inp.itemsize) if self.merged else weights(inp)

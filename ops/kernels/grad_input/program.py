@@ -24,7 +24,7 @@ from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline, small_p
 from ascend_sim.ops.kernels.cube.tpipe import TPipePipeline
 from ascend_sim.ops.kernels.grad_input.clearing import clear
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, split_products, tiling_input
 from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileChannels, TileRows
@@ -177,7 +177,7 @@ class _DataBuilder:
         self.slot = Slot(k, tiling, call.inp) if form.turned else None
         inp = self.inp = call.inp
         self.p, self.c0, self.itemsize = inp.problem, inp.c0, inp.itemsize
-        self.unit, self.grad_input = k_unit(inp), x_map(inp)
+        self.unit, self.grad_input = tiling.k_unit(inp), x_map(inp)
         largest = tiling_input(tiling, inp)
         # Channel blocks of one L1 step: L1 holds as many of every part, whose kernels may be smaller.
         self.step_a = tiling.step_ka * tiling.base_k // (largest.taps * self.c0)

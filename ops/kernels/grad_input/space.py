@@ -21,7 +21,7 @@ from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.ladder import Refusal, answered, attempt
 from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1, is_resident
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, variant_of
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
@@ -112,7 +112,7 @@ def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) ->
     and N of `block`, with one buffer in L1 (or the user's number).
     """
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
-    whole, unit = k_slice(inp), k_unit(inp)
+    whole, unit = k_slice(inp), block.k_unit(inp)
     blocks = ceil_div(inp.cout_g, unit)
     limit = min(l0_base_k(block, inp), blocks * whole)
     lengths = [k for k in range(floor_to(limit, unit), 0, -unit) if k % whole == 0 or whole % k == 0]

@@ -16,7 +16,7 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import buffer_counts
 from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1, is_resident
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, gemm, k_slice, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, gemm, k_slice, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -53,7 +53,7 @@ def aligned_base_k(limit: int, inp: TilingInput) -> int:
     """Return the longest K up to `limit`, in whole units, that divides a slice or is a multiple of it; else one unit, even
     beyond `limit`.
     """
-    whole, unit = k_slice(inp), k_unit(inp)
+    whole, unit = k_slice(inp), GradInputTiling.k_unit(inp)
     candidates = range(floor_to(limit, unit), unit, -unit)
     return next((k for k in candidates if k % whole == 0 or whole % k == 0), unit)
 
@@ -303,7 +303,7 @@ def step_candidates(tiling: GradInputTiling, inp: TilingInput, given: Collection
     of these the most channel blocks first. A's step is at most load3d's K field.
     """
     whole = k_slice(inp)
-    blocks = ceil_div(inp.cout_g, k_unit(inp))
+    blocks = ceil_div(inp.cout_g, tiling.k_unit(inp))
     k = blocks * whole
     most = max(inp.buffers["L1"] // (whole * FRACTAL * inp.itemsize), 1)  # blocks of weights that fit L1 at most
     steps = [ceil_div(count * whole, tiling.base_k) for count in divisors_down(blocks, most)]

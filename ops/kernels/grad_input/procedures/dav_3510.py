@@ -17,7 +17,7 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_split, grad_input_fits_l1, is_resident
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE, UNCUT, tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.blocks import (
     LONGEST_SIDE,
@@ -169,7 +169,7 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
     """
     part = tiling_input(tiling, inp)
     if "full_load" in given and tiling.full_load:
-        steps = ceil_div(ceil_div(part.cout_g, k_unit(part)) * k_slice(part), tiling.base_k)
+        steps = ceil_div(ceil_div(part.cout_g, tiling.k_unit(part)) * k_slice(part), tiling.base_k)
         own = {"al1_buffers": 2, "bl1_buffers": 1, "step_kb": steps, "step_ka": steps}
         tiling = tiling.but(**{name: value for name, value in own.items() if name not in given})
         candidates = [tiling.but(step_ka=step) for step in divisors_down(steps, steps)] if "step_ka" not in given else []
