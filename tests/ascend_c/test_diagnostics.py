@@ -94,7 +94,7 @@ BROKEN = {
 }
 
 
-@part_of_cases(3, "LocalTensor<int8_t> c", "__REDIRECT", "const uint64_t m")
+@part_of_cases(3, "LocalTensor<int8_t> c", "__REDIRECT", "const uint64_t m", "Adddd(", "oops(")
 @needs_compiler
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_broken_kernel_names_its_line(tmp_path: Path, code: str) -> None:
