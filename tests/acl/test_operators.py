@@ -12,7 +12,17 @@ from ascend_sim import acl, use
 from ascend_sim.errors import SimError
 from ascend_sim.ops.operator import Operator
 from tests.support.acl import acl_calls
-from tests.support.acl.acl_calls import AclConvolution, download, int_array, ok, open_device, refused, tensor_at, upload
+from tests.support.acl.acl_calls import (
+    AclConvolution,
+    download,
+    elements,
+    int_array,
+    ok,
+    open_device,
+    refused,
+    tensor_at,
+    upload,
+)
 
 pytestmark = pytest.mark.fast
 
@@ -235,6 +245,54 @@ def test_strided_input_and_output_with_offsets(stream):
     np.testing.assert_array_equal(download(address, target.shape), target)
     dw = np.broadcast_to(values.sum((0, 2, 3)), (c, c)).reshape(c, c, 1, 1)
     np.testing.assert_array_equal(conv.result("gradWeight"), dw)
+
+
+@pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589"])
+@pytest.mark.parametrize("deterministic", [0, 1])
+@pytest.mark.parametrize("offset", [0, 3])
+def test_gradients_in_a_longer_storage_leave_the_rest(chip: str, deterministic: int, offset: int) -> None:
+    """One buffer may hold the gradients of all layers. The 950's kernel clears dW itself, and copies of the 910 and 310P count
+    whole blocks, which are longer than these gradients.
+    """
+    use(chip=chip, mode="functional")
+    stream = open_device()
+    ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, deterministic))
+    conv = AclConvolution()
+    sizes = {name: elements(conv.shapes[name]) for name in ("gradInput", "gradWeight", "gradBias")}
+    for name, size in sizes.items():
+        storage = [offset + size + 1000]
+        conv.addresses[name] = upload(np.full(storage, -7, np.float32))
+        conv.tensors[name] = tensor_at(conv.addresses[name], conv.shapes[name], offset=offset, storage=storage)
+    conv.prepare()
+    ok(conv.launch(stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    for name, size in sizes.items():
+        before, values, behind = np.split(download(conv.addresses[name], [offset + size + 1000]), [offset, offset + size])
+        np.testing.assert_array_equal(values, conv.expected(name).ravel())
+        assert (before == -7).all() and (behind == -7).all(), name
+
+
+@pytest.mark.parametrize("chip", ["ascend910a", "ascend910b3"])
+@pytest.mark.parametrize("channels", [1, 3, 40])
+def test_gradients_over_time_in_a_longer_storage_leave_the_rest(chip: str, channels: int) -> None:
+    """The Transposes and copies that end a ConvTbc call; rows shorter than a block and longer ones."""
+    use(chip=chip, conformance="library", mode="functional")
+    stream = open_device()
+    shapes = {"self": (3, 2, channels), "input": (3, 2, channels), "weight": (1, channels, channels), "bias": (channels,)}
+    given = [tensor_at(upload(np.ones(shape, np.float16)), shape, dtype=acl.ACL_FLOAT16) for shape in shapes.values()]
+    right = {"input": channels, "weight": 6, "bias": 6}
+    sizes = {name: elements(shapes[name]) for name in right}
+    addresses = {name: upload(np.full(size + 100, -7, np.float16)) for name, size in sizes.items()}
+    outputs = [
+        tensor_at(addresses[name], shapes[name], dtype=acl.ACL_FLOAT16, storage=[size + 100]) for name, size in sizes.items()
+    ]
+    size, executor = ok(acl.aclnnConvTbcBackwardGetWorkspaceSize(*given, 0, 0, *outputs))
+    workspace = ok(acl.aclrtMalloc(size, acl.ACL_MEM_MALLOC_HUGE_FIRST)) if size else None
+    ok(acl.aclnnConvTbcBackward(workspace, size, executor, stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    for name, size in sizes.items():
+        values, behind = np.split(download(addresses[name], [size + 100], np.float16), [size])
+        assert (values == right[name]).all() and (behind == -7).all(), name
 
 
 @pytest.mark.parametrize(("name", "other"), [("gradWeight", "gradInput"), ("gradInput", "gradOutput")])

@@ -29,7 +29,7 @@ from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.steps import Runs, TaskWalks
-from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT, StreamKBuilder, slot_bytes
+from ascend_sim.ops.kernels.grad_weight.stream_k import StreamKBuilder, slot_bytes
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Task
@@ -54,10 +54,16 @@ def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def grad_weight_task(
-    call: CubeCall, tiling: GradWeightTiling, tensors: list[Allocation], name: str, op_type: str, block_dim: int | None = None
+    call: CubeCall,
+    tiling: GradWeightTiling,
+    tensors: list[Allocation],
+    size: int,
+    name: str,
+    op_type: str,
+    block_dim: int | None = None,
 ) -> Task:
     """Return the kernel launch; `tensors` are gradOutput, input, dW (fp32, in the call's layout of weights) and, if it
-    has slots, the workspace.
+    has slots, the workspace. dW is the first `size` bytes of its tensor, which may be a longer storage of the caller.
 
     `block_dim` deals the tasks to another number of blocks than the tiling's. SimError for another number with StreamK, whose
     parts need the tiling's, and for more blocks than cores where cores clear dW together.
@@ -91,10 +97,9 @@ def grad_weight_task(
         ]
         if direct:
             own = DirectCubeBuilder(call, tiling, cube, walks, runs, library, rounds).program()
-            size = sizes[GRAD_WEIGHT]
             return [own, *(DirectVectorBuilder(call, tiling, k, size, rounds).program() for k in vectors)]
         if open_rows:
-            own = OpenCubeBuilder(call, tiling, cube, walks, runs, sizes[GRAD_WEIGHT]).program()
+            own = OpenCubeBuilder(call, tiling, cube, walks, runs, size).program()
         else:
             own = CubeBuilder(call, tiling, cube, walks, runs).program()
         return [own, *(StreamKBuilder(call, tiling, k).program() for k in vectors)]

@@ -35,7 +35,8 @@ _GROUPS = 8  # groups of C0 rows in one tile at most
 class MatrixTurn:
     """Batch of matrices to transpose, `rows` x `columns` in the source; `outer` axes are (size, source stride, target stride).
 
-    Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows.
+    Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows. `followed`: see
+    StridedCopy.
     """
 
     rows: int
@@ -45,6 +46,7 @@ class MatrixTurn:
     outer: tuple[tuple[int, int, int], ...]
     source_offset: int
     target_offset: int
+    followed: bool = False
 
     def as_in_target(self) -> MatrixTurn:
         """Return the batch with outer axes in the target's order; by column if only that writes the target without gaps."""
@@ -78,7 +80,8 @@ def as_turn(copy: StridedCopy) -> MatrixTurn | None:
         return None
     s, r = along_source[0], along_target[0]
     outer = tuple(axis for i, axis in enumerate(axes) if i not in (s, r))
-    return MatrixTurn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, copy.source_offset, copy.target_offset)
+    ends = copy.source_offset, copy.target_offset, copy.followed
+    return MatrixTurn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, *ends)
 
 
 @known_loop
@@ -91,7 +94,7 @@ def transpose_work(chip: ChipSpec, turn: MatrixTurn, itemsize: int) -> Loop:
     c0 = BLOCK_BYTES // itemsize
     if merges := copies_whole_blocks(chip) and turn.rows < c0:
         turn = turn.as_in_target()
-    keeps = turn.has_gaps
+    keeps = turn.has_gaps or turn.followed
     room = chip.buffers["UB"] // (_KEPT_BUFFERS if merges and keeps else _BUFFERS)
     row_parts = cut(turn.rows, c0 * _GROUPS, c0)
     if copies_whole_blocks(chip):

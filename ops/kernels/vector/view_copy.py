@@ -5,8 +5,8 @@ where they have no contiguous dimension in common a row is one element. A row th
 the one before it, takes an instruction of its own where the chip's word has no stride for it (all but the 950).
 
 Where copies count whole blocks (the 910 and 310P) a row of a block or more backs off: its last block comes, and leaves, by
-itself. Shorter rows are merged by one core; the caller's bytes in the gaps of a view are kept. What the vendor's kernel does is
-unknown.
+itself. Shorter rows are merged by one core; the caller's bytes in the gaps of a view and behind it are kept. What the vendor's
+kernel does is unknown.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StridedCopy(NamedTuple):
     """target[target_offset + i . target_strides] = source[source_offset + i . source_strides] for every index i of `shape`.
 
     Strides and offsets count elements of `itemsize` (1, 2, 4 or 8) bytes. Strides may be negative, the source's also 0
-    (expanded).
+    (expanded). `followed`: the target's last element is not that of its storage, and what follows must stay.
     """
 
     shape: Sequence[int]
@@ -53,6 +53,7 @@ class StridedCopy(NamedTuple):
     itemsize: int
     source_offset: int = 0
     target_offset: int = 0
+    followed: bool = False
 
 
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "int64"}
@@ -133,8 +134,8 @@ def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
     """
     require_positive(name, elements=math.prod(copy.shape), itemsize=copy.itemsize)
     _plan(name, copy.shape, copy.source_strides, copy.target_strides)  # which refuses what cannot be copied
-    shape, source, target, *others = copy
-    return _work(chip, StridedCopy(tuple(shape), tuple(source), tuple(target), *others))
+    shape, source, target = tuple(copy.shape), tuple(copy.source_strides), tuple(copy.target_strides)
+    return _work(chip, copy._replace(shape=shape, source_strides=source, target_strides=target))
 
 
 def _even(total: int, largest: int) -> int:
@@ -190,7 +191,7 @@ def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
     element = f"{8 * itemsize}-bit"
     info = call_info((element, element), ("ND", "ND"), (shape, shape))
     info["strides"] = {"input": list(copy.source_strides), "output": list(copy.target_strides)}
-    fields = {"tile": tile, "merges": merges, "keeps": merges and plan.has_gaps}
+    fields = {"tile": tile, "merges": merges, "keeps": merges and (plan.has_gaps or copy.followed)}
     return KernelWork(view_copy, views, blocks, pieces, fields, info)
 
 
@@ -207,7 +208,7 @@ def view_copy(
 ) -> None:
     """Kernel function of ViewCopy: copies `pieces` through UB, where each row has its own 32-byte blocks.
 
-    `merges`: rows are shorter than the blocks that copies count; `keeps`: the target's bytes between them are put back.
+    `merges`: rows are shorter than the blocks that copies count; `keeps`: the target's bytes behind them are put back.
     """
     queue = k.queue("tile", "UB", tile, "MTE2", "MTE3")
     merge = Merge(k, tile // BLOCK_BYTES if keeps else 0) if merges else None

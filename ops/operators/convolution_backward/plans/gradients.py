@@ -234,7 +234,8 @@ class Gradients(PlanDraft, ABC):
         fits.
 
         The ladder chooses its tiling, and between the kernel whose source is open and the library's older one; its warnings go
-        to the plan. A MemSet of `size` bytes comes first unless the kernel stores or clears dW itself.
+        to the plan. A MemSet of dW, the first `size` bytes of `result`, comes first unless the kernel stores or clears it
+        itself.
         """
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         check_limits(self.call, op_type)
@@ -260,7 +261,7 @@ class Gradients(PlanDraft, ABC):
                 problem, tiling = chosen.problem, chosen.tiling
                 task = tbe_grad_weight_task(call, problem, tiling, held, "grad_weight", op_type, blocks)
             else:
-                task = grad_weight_task(call, chosen, held, "grad_weight", op_type, blocks)
+                task = grad_weight_task(call, chosen, held, size, "grad_weight", op_type, blocks)
             return explained(task, found)
 
         self.result.add(op_type, "grad_weight", names[:2], names[2:], make, scratch)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.convolution.call import ConvolutionCall
@@ -124,7 +125,8 @@ class PlanDraft:
             self.result.tensor(target, dtype, self.plain, math.prod(view.shape) * itemsize)
         dst, at = (None, 0) if target_view is None else (target_view.strides, target_view.offset)
         start = view.offset if target_view is None else 0
-        copy = StridedCopy(view.shape, view.strides or contiguous, dst or contiguous, itemsize, start, at)
+        followed = target_view is not None and end_of(target_view) < storage_bytes(target_view)
+        copy = StridedCopy(view.shape, view.strides or contiguous, dst or contiguous, itemsize, start, at, followed)
         op_type = "Transpose" if self.call.axes and not self.call.channels_last else "ViewCopy"
         self.strided_copy(op_type, source, target, copy)
         return target
@@ -169,7 +171,7 @@ class PlanDraft:
         tensor = self.call.outputs[output]
         if (held := self.call.held_dtype(output)) != tensor.dtype:
             source = self.cast(source, held, f"{output}.held")
-        if tensor.is_contiguous and not tensor.offset:
+        if self.takes_stores(tensor):
             self.cast(source, tensor.dtype, output)
             return
         source = self.cast(source, tensor.dtype, f"{output}.cast")
@@ -181,10 +183,17 @@ class PlanDraft:
         """
         tensor = self.call.outputs[output]
         in_place = tensor.dtype == dtype == self.call.held_dtype(output)
-        if in_place and tensor.is_contiguous and not tensor.offset:
+        if in_place and self.takes_stores(tensor):
             return output
         size = math.prod(tensor.shape) * int(numpy_dtype(dtype).itemsize)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, size)
+
+    def takes_stores(self, tensor: TensorArg) -> bool:
+        """Return True if a kernel can store its contiguous result in the caller's tensor: contiguous, from offset 0, and, where
+        copies count whole blocks and so write behind it, to the end of its storage.
+        """
+        follow = copies_whole_blocks(self.chip) and end_of(tensor) < storage_bytes(tensor)
+        return tensor.is_contiguous and not tensor.offset and not follow
 
     def feature(self, name: str) -> tuple[int, int, int, int]:
         """Return (N, C, D, H*W) of feature map `name` in the 3-D problem."""
@@ -210,6 +219,13 @@ def storage_bytes(tensor: TensorArg) -> int:
     """Return the bytes of the memory behind a caller's tensor, of its whole storage if it is a view."""
     shape = tensor.shape if tensor.storage_shape is None else tensor.storage_shape
     return math.prod(shape) * int(numpy_dtype(tensor.dtype).itemsize)
+
+
+def end_of(tensor: TensorArg) -> int:
+    """Return the byte of the storage behind the last element of a tensor that is not empty."""
+    strides = tensor.strides or contiguous_strides(tensor.shape)
+    last = sum((size - 1) * max(stride, 0) for size, stride in zip(tensor.shape, strides, strict=True))
+    return (tensor.offset + last + 1) * int(numpy_dtype(tensor.dtype).itemsize)
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

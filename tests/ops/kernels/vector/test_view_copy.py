@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
@@ -29,8 +30,8 @@ def test_neighbouring_dimensions_are_one_run() -> None:
 
 
 class ViewCopy:
-    def __init__(self, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], size: int, a: int = 0, b: int = 0) -> None:
-        self.copy = StridedCopy(shape, src, dst, size, a, b)
+    def __init__(self, *copy: Any) -> None:
+        self.copy = StridedCopy(*copy)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
         launch, work = TaskWords("ViewCopy", "ViewCopy", disarm), view_copy_work(on, self.copy, "ViewCopy")
@@ -89,6 +90,22 @@ def test_any_view(view: tuple[list[int], list[int], int, list[int], int, int]) -
 )
 def test_large_views(shape: list[int], src: list[int], dst: list[int]) -> None:
     check_view(shape, src, 0, dst, 0, 2)
+
+
+@pytest.mark.parametrize("run", [1, 3, 15, 16, 17])
+@pytest.mark.parametrize("gap", [0, 1, 40])
+@pytest.mark.parametrize("behind", [0, 1, 40])
+def test_copies_of_whole_blocks_leave_gaps_and_what_follows(run: int, gap: int, behind: int) -> None:
+    """Rows of 910A copies that are shorter than a block, of one, and longer."""
+    rows = 5
+    source = codes(np.random.default_rng(1), (rows, run), 2)
+    target = codes(np.random.default_rng(2), (rows * (run + gap) - gap + behind,), 2)
+    copy = ViewCopy([rows, run], [run, 1], [run + gap, 1], 2, 0, 0, behind > 0)
+    got, findings, _ = execute(copy, source, target, "functional", load_chip("ascend910a"))
+    for row in range(rows):
+        target[row * (run + gap) :][:run] = source[row]
+    np.testing.assert_array_equal(got.view(np.uint16), target)
+    assert findings == []
 
 
 def test_every_wait_of_view_copy_matters() -> None:
