@@ -29,6 +29,8 @@ _DELETED = re.compile(r"call to deleted (?:member )?function '(\w+)'")
 _FLAG = re.compile(r" \[-W[\w,+-]*\]$")
 """End of the error of a warning's kind, which names the compiler's flag for it."""
 _CANDIDATE = re.compile(r"candidate .*?(?:ignored|not viable): (.*)")
+_MASK = re.compile(r"'(?:asim::)?\w*Mask' \(aka 'MaskOf<[^']*>'\)")
+"""Type of a mask in the reason of a form that does not fit (vector.h)."""
 _TOO_MANY = "Site'"
 """Part of the reason of a form that fits but for one argument too many: there stands the line (tensor.h, ASIM_SITE)."""
 _OVERLOADED = re.compile(r"no overload of '(\w+)' matching")
@@ -161,6 +163,7 @@ def _reason(notes: Sequence[re.Match[str]]) -> str:
     found = next((one for one in reasons if not fits and "requires" not in one), "")
     if not found and not fits:
         found = next((one for one in reasons if "at least" in one), "")
+    found = _MASK.sub("a mask, 'uint64_t[]' or a number of elements,", found)
     return f" ({found.replace('asim::', '').replace('_Float16', 'half').replace('__bf16', 'bfloat16_t')})" if found else ""
 
 

@@ -34,7 +34,9 @@ BROKEN = {
         "no matching function for call to 'Add' (deduced conflicting types for parameter 'T' ('float' vs. 'half'))"
     ),
     "SetFlag(0);": "no matching function for call to 'SetFlag' (couldn't infer template argument 'event')",
-    "uint32_t m[2] = {1, 0}; Add(d, a, b, m, 1, {1, 1, 1, 8, 8, 8});": "(aka 'unsigned long *') for 4th argument)",
+    "uint32_t m[2] = {1, 0}; Add(d, a, b, m, 1, {1, 1, 1, 8, 8, 8});": (
+        "from 'uint32_t[2]' (aka 'unsigned int[2]') to a mask, 'uint64_t[]' or a number of elements, for 4th argument)"
+    ),
     "Add(d, a, b, (uint64_t)64, 1, {1, 1, 1, 8, 8, 8}, 3);": "no matching function for call to 'Add'\n",
     'asm(".incbin \\"kernel.py\\"");': "assembly is not simulated; use calls of the API",
     "__REDIRECT(,,.nops 1);": "assembly is not simulated; use calls of the API",
@@ -94,7 +96,7 @@ BROKEN = {
 }
 
 
-@part_of_cases(3, "LocalTensor<int8_t> c", "__REDIRECT", "const uint64_t m", "Adddd(", "oops(")
+@part_of_cases(3, "LocalTensor<int8_t> c", "__REDIRECT", "const uint64_t m", "uint32_t m", "Adddd(", "oops(")
 @needs_compiler
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_broken_kernel_names_its_line(tmp_path: Path, code: str) -> None:
