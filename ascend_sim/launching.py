@@ -14,7 +14,7 @@ The steps of the run are those of every run (`ascend_sim.sequence`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Unpack, overload
 
@@ -169,15 +169,15 @@ class LaunchJob(Job):
         return _products(counts)
 
     def settled(self, findings: list[Finding]) -> tuple[list[Finding], list[str]]:
-        """Return the findings without reads of unwritten bytes on which no output depends, and a warning on these."""
+        """Return the findings, with reads of unwritten bytes as warnings if no output depends on them, and a text on these."""
         reads = [one for one in findings if one.kind == "uninitialised"]
-        others = [one for one in findings if one.kind != "uninitialised" and getattr(one, "level", "ERROR") == "ERROR"]
+        others = [one for one in findings if one.kind != "uninitialised" and one.level == "ERROR"]
         arguments = (self.kernel, self.blocks, self.tensors, self.fields, self.chip, self.flags)
         if not reads or others or outputs_depend(*arguments):
             return findings, []
         count = "a read" if len(reads) == 1 else f"{len(reads)} reads"
-        kept = [one for one in findings if one.kind != "uninitialised"]
-        return kept, [f"{count} of bytes of buffers that were never written (a check names the lines); {NO_OUTPUT_DEPENDS}"]
+        said = [replace(one, level="WARNING") if one in reads else one for one in findings]
+        return said, [f"{count} of bytes of buffers that were never written (a check names the lines); {NO_OUTPUT_DEPENDS}"]
 
     def outputs(self) -> dict[str, Array]:
         """Return {name: copy} of the tensors that the kernel wrote and those made with `empty`; workspaces are left out."""

@@ -76,7 +76,9 @@ class RunResult:
 
     @property
     def passed(self) -> bool:
-        """Return True if there is no finding and no output is known to be wrong; outputs that nothing judged do not count."""
+        """Return True if no finding is a mistake and no output is known to be wrong; outputs that nothing judged do not
+        count.
+        """
         return self.report.passed
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,7 +173,7 @@ class Job(ABC):
         """Return {output: its format}; known once the tensors are placed."""
 
     def settled(self, findings: list[Finding]) -> tuple[list[Finding], list[str]]:
-        """Return (the findings of a run with values that are mistakes, warnings on the others); by default all are."""
+        """Return (the findings of a run with values at their levels, warnings on some); by default they stay as they are."""
         return findings, []
 
     @abstractmethod
@@ -241,13 +243,15 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         checked = check_tasks(chip, tasks, roles=job.roles, strict=job.strict)
         findings += checked.findings
         unused = [one.text for one in checked.unused]
+    mistakes = findings
     if mode != "timing":
         findings, more = job.settled(findings)
+        mistakes = [one for one in findings if (one.kind, one.level) != ("uninitialised", "WARNING")]
         unused += more
     outputs = job.outputs() if mode != "timing" else {}
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
     verdicts = job.verdicts(outputs, model, timeline) if mode != "timing" else None
-    built = Report.build(chip, outcome.timeline, tasks, facts, l2=options["l2"], findings=findings, verdicts=verdicts)
+    built = Report.build(chip, outcome.timeline, tasks, facts, l2=options["l2"], findings=mistakes, verdicts=verdicts)
     told = job.report_fields()
     problem = told["problem"] | {"accumulate": model.accumulate, "overflow": model.overflow}
     if job.disarmed:

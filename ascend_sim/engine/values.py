@@ -52,7 +52,8 @@ class Clash:
 
 @frozen
 class Finding:
-    """One fault that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction and bytes.
+    """One fault that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction and bytes; `level` is
+    "WARNING" for one with which a run passes.
 
     `clash` has the two accesses of a hazard; None otherwise, and in the one that counts the hazards beyond the limit.
     """
@@ -60,6 +61,7 @@ class Finding:
     kind: str
     task: str
     text: str
+    level: str = field(default="ERROR", kw_only=True)
     clash: Clash | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
