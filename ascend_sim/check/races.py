@@ -124,7 +124,7 @@ def find_races(subject: Subject) -> list[CheckFinding]:
     """
     found = [one for space, a in subject.accesses.items() for one in _race_findings(subject, a, subject.disorder[space])]
     cached = f"the data cache holds lines of {subject.chip.scalar.data_cache_line_bytes} bytes and writes them back whole: "
-    cached += "clean_data_cache between the scalar access and the other one, beside the flag; or use another line"
+    cached += "clean_data_cache (DataCacheCleanAndInvalid) between the two accesses, beside the flag; or use another line"
     return found + [one for stale in stale_lines(subject) for one in _race_findings(subject, *stale, cached)]
 
 
