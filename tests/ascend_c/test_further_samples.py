@@ -51,6 +51,11 @@ def _group_norm(x: Any, gamma: Any, beta: Any) -> Any:
     return asim.Expected((norm * gamma.reshape(6, 4, 1) + beta.reshape(6, 4, 1)).reshape(6, 128), rtol=1e-5, atol=1e-5)
 
 
+def _swiglu(x: Any) -> Any:
+    gate, value = np.split(x.astype(np.float64), 2, axis=1)
+    return asim.Expected(gate / (1 + np.exp(-gate)) * value, rtol=2**-10, atol=1e-6)
+
+
 def _products(a: Any, b: Any, bias: Any) -> Any:
     left, right = a.astype(np.float64), b.astype(np.float64).transpose(0, 2, 1)
     return asim.Expected(left @ right + bias, np.abs(left) @ np.abs(right) + np.abs(bias), products=97)
@@ -133,6 +138,13 @@ SAMPLES = {
         {"groups": 6, "channels": 4, "pixels": 32},
         _group_norm,
         {1: "RAW UB", 2: "RAW UB", 3: "WAW GM", 4: "RAW UB"},
+    ),
+    "swiglu_rows": FurtherSample(
+        3,
+        (RNG.standard_normal((13, 128)).astype(np.float16), asim.empty((13, 64), "float16")),
+        {"rows": 13, "d": 64, "tile": 4},
+        _swiglu,
+        {1: "refused", 2: "RAW UB", 3: "illegal write GM"},
     ),
     "batched_products": FurtherSample(
         2,
