@@ -43,6 +43,8 @@ _TRIES = 100
 _NAME = 120
 """Characters of a kernel's name in a path; file systems take 255 bytes for all of a part."""
 MARKER = "README.txt"
+_KERNEL = "OPPROF_"
+"""Beginning of the name of a kernel's folder."""
 _MARK = "Written by ascend-sim: simulated kernels in the layout of the vendor's operator profiler.\n"
 _HEADS_OF = {"dav-1001": "dav-2002"}  # assumed: no list of its own is published
 _BASIC = "OpBasicInfo"
@@ -66,7 +68,7 @@ def write_msprof(
         width = len(str(max(len(tasks) - 1, 0)))
         for number, task in enumerate(tasks):
             name = re.sub(r"[^\w.-]", "_", task.name, flags=re.ASCII)[:_NAME]
-            kernel = temporary / f"OPPROF_{number:0{width}d}_{name}"
+            kernel = temporary / f"{_KERNEL}{number:0{width}d}_{name}"
             kernel.mkdir(parents=True)
             _write_kernel(kernel, timeline, number, task, chip, heads, trace_limit)
         temporary.mkdir(exist_ok=True)
@@ -95,20 +97,31 @@ def replace_msprof(temporary: Path, folder: Path) -> None:
 
 
 def check_msprof(out: str | Path) -> None:
-    """Raise SimError if `out`/msprof exists and was not written by this module; called before a long run."""
+    """Raise SimError if `out`/msprof exists and was not written by this module, or another file was put into it; called before
+    a long run.
+    """
     folder = Path(out) / FOLDER
     if (folder.exists() or folder.is_symlink()) and not _is_ours(folder):
         raise SimError(f"--msprof: {folder} exists and was not written by ascend-sim; give another --out, or move it")
+    foreign = _foreign(folder)
+    if foreign:
+        raise SimError(f"--msprof: {folder} has {foreign[0]}, which ascend-sim did not write; give another --out, or move it")
 
 
 def remove_msprof(out: str | Path) -> None:
-    """Remove the folder `out`/msprof if an earlier run wrote it; a folder of other origin stays."""
+    """Remove the folder `out`/msprof if an earlier run wrote all of it; another stays."""
     _remove(Path(out) / FOLDER)
 
 
+def _foreign(folder: Path) -> list[str]:
+    """Return the names in a folder of this module that no run gives, in order; [] for a folder that does not exist."""
+    names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
+    return [name for name in names if name != MARKER and not name.startswith(_KERNEL)]
+
+
 def _remove(folder: Path) -> None:
-    """Remove `folder` if this module wrote it."""
-    if _is_ours(folder):
+    """Remove `folder` if this module wrote it and it has nothing else."""
+    if _is_ours(folder) and not _foreign(folder):
         # Out of the way at once: nobody sees half of it, and another run may take it away at this moment.
         aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
         with suppress(FileNotFoundError):

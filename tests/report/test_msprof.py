@@ -22,7 +22,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.report.msprof import write_msprof
+from ascend_sim.report.msprof import remove_msprof, write_msprof
 from ascend_sim.report.report import Report
 from tests.support.places import DATA, DOCS
 from tests.support.report.small_kernels import CHIP, cube_task, run_three
@@ -256,6 +256,19 @@ def test_two_runs_write_the_same_files_and_the_later_replaces_the_earlier(tmp_pa
         contents.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
         assert [path.name for path in tmp_path.iterdir()] == ["msprof"]
     assert contents[0] == contents[1]
+
+
+def test_a_file_that_somebody_put_into_the_folder_stays(tmp_path: Path) -> None:
+    tasks, timeline = run_cube()
+    mine = write_msprof(tmp_path, timeline, tasks, CHIP) / "notes.txt"
+    mine.write_text("1")
+    with pytest.raises(SimError, match=r"msprof has notes\.txt, which ascend-sim did not write"):
+        write_msprof(tmp_path, timeline, tasks, CHIP)
+    remove_msprof(tmp_path)
+    assert mine.read_text() == "1"
+    mine.unlink()
+    remove_msprof(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
