@@ -314,14 +314,14 @@ def test_runs_that_end_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
             made = tmp_path / f".msprof.{writer}.{turn}.tmp"
             made.mkdir()
             (made / msprof.MARKER).write_text(msprof._MARK)
-            for name in ("a", "b"):
+            for name in ("OPPROF_a", "OPPROF_b"):
                 (made / name).write_text(str((writer, turn)))
             msprof.replace_msprof(made, tmp_path / msprof.FOLDER)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     assert [path.name for path in tmp_path.iterdir()] == [msprof.FOLDER]
-    assert len({(tmp_path / msprof.FOLDER / name).read_text() for name in ("a", "b")}) == 1
+    assert len({(tmp_path / msprof.FOLDER / name).read_text() for name in ("OPPROF_a", "OPPROF_b")}) == 1
 
 
 def test_a_folder_of_any_name_is_replaced_and_no_other(tmp_path: Path) -> None:
@@ -331,6 +331,7 @@ def test_a_folder_of_any_name_is_replaced_and_no_other(tmp_path: Path) -> None:
     for name in ("made", "other", msprof.FOLDER):
         (tmp_path / name).mkdir()
         (tmp_path / name / msprof.MARKER).write_text(msprof._MARK)
-        (tmp_path / name / "text").write_text(name)
+        (tmp_path / name / "OPPROF_text").write_text(name)
     msprof.replace_msprof(tmp_path / "made", tmp_path / "other")
-    assert {path.name: (path / "text").read_text() for path in tmp_path.iterdir()} == {"other": "made", "msprof": "msprof"}
+    read = {path.name: (path / "OPPROF_text").read_text() for path in tmp_path.iterdir()}
+    assert read == {"other": "made", "msprof": "msprof"}
