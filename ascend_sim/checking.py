@@ -10,12 +10,11 @@ Tensors need no values: those that have some show if outputs depend on unwritten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.check.findings import CheckFinding, CheckReport, sort_findings
+from ascend_sim.check.findings import CheckReport, sort_findings
 from ascend_sim.check.run import check_tasks, check_timeline
 from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import SimError
@@ -50,21 +49,16 @@ def check_kernel(
     report = check_tasks(
         spec, [made.task], roles=made.roles, tools=tools, strict=True, disarm={made.task.name: flags} if flags else None
     )
-    reads = [one for one in report.findings if one.kind == "uninitialized read" and one.space != "GM"]
-    alone = reads and all(one in reads or one.level != "ERROR" for one in report.findings)
+    reads = any(one.of_unwritten for one in report.findings)
+    alone = reads and all(one.of_unwritten or one.level != "ERROR" for one in report.findings)
     if alone and not outputs_depend(kernel, blocks, tensors, fields, spec, flags):
-        report.findings = sort_findings([_harmless(one) if one in reads else one for one in report.findings])
+        settled = [one.harmless(NO_OUTPUT_DEPENDS) if one.of_unwritten else one for one in report.findings]
+        report.findings = sort_findings(settled)
     report.scalar_code = kernel.scalar_code(made.started.shared)
     races = [(one.space, frozenset(place.pipe for place in one.places)) for one in report.findings if len(one.places) > 1]
     report.remarks.extend(kernel.remarks_on(races))
     report.remarks.extend(disarmed_warnings(flags, "timing"))
     return report
-
-
-def _harmless(read: CheckFinding) -> CheckFinding:
-    """Return a read of unwritten bytes as a warning: no output depends on them."""
-    made = replace(read, level="WARNING", advice=NO_OUTPUT_DEPENDS)
-    return made.at(made.places)
 
 
 def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> CheckReport:

@@ -14,7 +14,7 @@ The steps of the run are those of every run (`ascend_sim.sequence`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import Any, Unpack, overload
 
@@ -168,15 +168,16 @@ class LaunchJob(Job):
         """Return {"macs": the cube's multiplications, "compute_dtype": their dtype}; {} if none, or of several dtypes."""
         return _products(counts)
 
-    def settled(self, findings: list[Finding]) -> tuple[list[Finding], list[str]]:
+    def settled(self, findings: list[Finding], timeline: Timeline | None, model: ValueModel) -> tuple[list[Finding], list[str]]:
         """Return the findings, with reads of unwritten bytes as warnings if no output depends on them, and a text on these."""
-        reads = [one for one in findings if one.kind == "uninitialised"]
-        others = [one for one in findings if one.kind != "uninitialised" and one.level == "ERROR"]
+        reads = [one for one in findings if one.of_unwritten]
+        others = [one for one in findings if not one.of_unwritten and one.level == "ERROR"]
         arguments = (self.kernel, self.blocks, self.tensors, self.fields, self.chip, self.flags)
-        if not reads or others or outputs_depend(*arguments):
+        if not reads or others or outputs_depend(*arguments, timeline, model):
             return findings, []
-        count = "a read" if len(reads) == 1 else f"{len(reads)} reads"
-        said = [replace(one, level="WARNING") if one in reads else one for one in findings]
+        number = sum(one.kind == "uninitialised" for one in reads) or len(reads)  # a check finds those of the run once more
+        count = "a read" if number == 1 else f"{number} reads"
+        said = [one.harmless(NO_OUTPUT_DEPENDS) if one.of_unwritten else one for one in findings]
         return said, [f"{count} of bytes of buffers that were never written (a check names the lines); {NO_OUTPUT_DEPENDS}"]
 
     def outputs(self) -> dict[str, Array]:
@@ -226,28 +227,34 @@ class LaunchJob(Job):
 
 
 def outputs_depend(
-    kernel: Any, blocks: Any, tensors: Sequence[Any], fields: Mapping[str, Any], chip: ChipSpec, disarm: Sequence[str]
+    kernel: Any,
+    blocks: Any,
+    tensors: Sequence[Any],
+    fields: Mapping[str, Any],
+    chip: ChipSpec,
+    disarm: Sequence[str],
+    timeline: Timeline | None = None,
+    model: ValueModel | None = None,
 ) -> bool:
     """Return True if the outputs of a launch depend on bytes of buffers that nothing wrote, or if that is unknown.
 
-    The launch runs for its values once for each byte of `_UNWRITTEN`, which fills the unwritten buffers. Unknown is it for
-    tensors without values and for a run that raises SimError.
+    The launch runs for its values once for each byte of `_UNWRITTEN`, which fills the unwritten buffers: in the order of
+    `timeline`, so that a read that comes too early does so again, or block by block if it is None. Unknown is it for tensors
+    without values and for a run that raises SimError.
     """
-    first: list[Array] = []
-    for byte in _UNWRITTEN:
+
+    def left(byte: int) -> list[Any]:
         device = Device(chip)
-        try:
-            with poisoned_with(byte):
-                made = prepared(kernel, blocks, tensors, fields, chip, device, "functional", disarm)
-                run_values(device, [made.task], None, None)
-        except SimError:
-            return True
-        kept = [held for tensor, held in zip(made.places, made.held, strict=True) if made.roles[tensor.name] != "workspace"]
-        found = [one.data for one in kept if one.data is not None]
-        first = first or found
-        if not all(map(np.array_equal, first, found)):
-            return True
-    return False
+        with poisoned_with(byte):
+            made = prepared(kernel, blocks, tensors, fields, chip, device, "functional", disarm)
+            run_values(device, [made.task], timeline, model)
+        return [one.data for one, role in zip(made.held, made.roles.values(), strict=True) if role != "workspace"]
+
+    try:
+        first = left(_UNWRITTEN[0])
+        return not all(all(map(np.array_equal, first, left(byte))) for byte in _UNWRITTEN[1:])
+    except SimError:
+        return True
 
 
 def flags_of(disarm: str | Sequence[str]) -> list[str]:

@@ -172,8 +172,11 @@ class Job(ABC):
     def dtypes(self) -> dict[str, str]:
         """Return {output: its format}; known once the tensors are placed."""
 
-    def settled(self, findings: list[Finding]) -> tuple[list[Finding], list[str]]:
-        """Return (the findings of a run with values at their levels, warnings on some); by default they stay as they are."""
+    def settled(self, findings: list[Finding], timeline: Timeline | None, model: ValueModel) -> tuple[list[Finding], list[str]]:
+        """Return (the findings of a run with values at their levels, warnings on some); by default they stay as they are.
+
+        `timeline` is that of the run; None in functional mode.
+        """
         return findings, []
 
     @abstractmethod
@@ -245,8 +248,8 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         unused = [one.text for one in checked.unused]
     mistakes = findings
     if mode != "timing":
-        findings, more = job.settled(findings)
-        mistakes = [one for one in findings if (one.kind, one.level) != ("uninitialised", "WARNING")]
+        findings, more = job.settled(findings, outcome.timeline, model)
+        mistakes = [one for one in findings if not one.of_unwritten or one.level == "ERROR"]
         unused += more
     outputs = job.outputs() if mode != "timing" else {}
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None

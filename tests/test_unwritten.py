@@ -73,6 +73,35 @@ def test_a_comparison_that_is_false_for_nan_is_an_error() -> None:
     assert [one.level for one in asim.check_kernel(below, 1, x, y).findings] == ["ERROR"]
 
 
+@pytest.mark.parametrize("engine", ["compiled", "simpy"])
+def test_a_read_long_before_the_bytes_come_is_an_error(engine: str) -> None:
+    """No hazard: the load begins behind another, when the read is over. Block by block the bytes would be there."""
+
+    @asim.kernel_function(core="AIV")
+    def early(k: asim.Kernel, big: asim.Tensor, x: asim.Tensor, y: asim.Tensor) -> None:
+        first, a, b = (k.local_tensor(size, x.dtype, name) for size, name in ((big.size, "big"), (TAIL, "a"), (TAIL, "b")))
+        done = k.flag("V", "MTE3", "done")
+        k.gm_to_ub(first, big)
+        k.gm_to_ub(a, x)
+        k.adds(b, a, 5)
+        k.set_flag(done), k.wait_flag(done)
+        k.ub_to_gm(y, b)
+
+    run = asim.launch(early, 1, np.zeros(16384, np.int32), X, asim.empty(TAIL, "int32"), engine=engine)
+    assert [(one.kind, one.level) for one in run.findings] == [("uninitialised", "ERROR")] and not run.passed
+    assert (run.outputs["y"] != X + 5).all()
+
+
+@pytest.mark.parametrize("mode", ["full", "functional"])
+def test_a_run_with_its_checks_says_what_both_say(mode: str) -> None:
+    """A check of the kernel alone passes, and so does a run without one."""
+    run = asim.launch(kernel("tail"), 1, X, asim.empty(TAIL, "int32"), mode=mode, check=True)
+    assert run.passed
+    assert [(one.kind, one.level) for one in run.findings] == [("uninitialised", "WARNING"), ("uninitialized read", "WARNING")]
+    stored = asim.launch(kernel("tail"), 1, X, asim.empty(PADDED, "int32"), mode=mode, check=True)
+    assert [one.level for one in stored.findings] == ["ERROR", "ERROR"] and not stored.passed
+
+
 def test_without_values_it_stays_an_error() -> None:
     x: Any = type("Shaped", (), {"shape": (TAIL,), "dtype": np.dtype(np.int32)})()
     y = asim.empty(TAIL, "int32")
@@ -97,8 +126,21 @@ def test_beside_another_error_it_stays_one() -> None:
 
     found = asim.check_kernel(racing, 1, X, asim.empty(TAIL, "int32")).findings
     assert {"RAW", "uninitialized read"} <= {one.kind for one in found if one.level == "ERROR"}
-    run = asim.launch(kernel("tail"), 1, X, asim.empty(TAIL, "int32"), disarm="loaded")
-    assert {"hazard", "uninitialised"} <= {one.kind for one in run.findings}
+
+    @asim.kernel_function(core="AIV")
+    def twice(k: asim.Kernel, x: asim.Tensor, big: asim.Tensor, y: asim.Tensor) -> None:
+        a, b, c = (k.local_tensor(size, x.dtype, name) for size, name in ((PADDED, "a"), (PADDED, "b"), (big.size, "c")))
+        loaded, done = k.flag("MTE2", "V", "loaded"), k.flag("V", "MTE3", "done")
+        k.gm_to_ub(a[:TAIL], x)
+        k.set_flag(loaded), k.wait_flag(loaded)
+        k.gm_to_ub(c, big)
+        k.adds(c[:PADDED], a, 5)
+        k.adds(b, a, 5)
+        k.set_flag(done), k.wait_flag(done)
+        k.ub_to_gm(y, b[:TAIL])
+
+    run = asim.launch(twice, 1, X, np.zeros(16384, np.int32), asim.empty(TAIL, "int32"))
+    assert {(one.kind, one.level) for one in run.findings} == {("hazard", "ERROR"), ("uninitialised", "ERROR")}
 
 
 def test_a_workspace_may_hold_padding() -> None:

@@ -107,6 +107,14 @@ class CheckFinding(Finding):
     tensor: str = ""
     """Tensor or piece of a buffer whose bytes are meant, where it has a name."""
 
+    @property
+    def of_unwritten(self) -> bool:
+        return self.kind == "uninitialized read" and self.space != "GM"
+
+    def harmless(self, why: str) -> CheckFinding:
+        """Return the finding as a warning, with the reason `why` as its advice."""
+        return replace(self, level="WARNING", advice=why).at(self.places)
+
     @classmethod
     def of(cls, tool: str, kind: str, task: str, title: str, **options: Any) -> CheckFinding:
         """Return a finding with these parts (`options` are further fields), and its one-line `text` made from them."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
-from typing import NoReturn
+from dataclasses import field, replace
+from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,15 @@ class Finding:
     text: str
     level: str = field(default="ERROR", kw_only=True)
     clash: Clash | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    @property
+    def of_unwritten(self) -> bool:
+        """Return True for a read of bytes of a buffer that nothing wrote."""
+        return self.kind == "uninitialised"
+
+    def harmless(self, why: str) -> Self:
+        """Return the finding as a warning, for the reason `why`."""
+        return replace(self, level="WARNING")
 
 
 class BlockShadow:
