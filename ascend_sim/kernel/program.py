@@ -139,6 +139,10 @@ class InstructionTable:
             self._conflicts = np.concatenate((self._conflicts, more))
         return self._conflicts
 
+    def conflicts_of(self, number: int) -> NDArray[np.int64] | None:
+        """Return the cycles of bank conflicts of one instruction, kept as long as the table; None if it has none."""
+        return self._described[number].conflicts
+
     def limits(self) -> NDArray[np.int64]:
         """Return the limits of operands' addresses as [instruction][operand][extent, capacity, unit], in bytes.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import LEAST_RATE, MOST_RATE
@@ -36,7 +35,6 @@ class Table:
         self._machine = machine
         self.table = table
         self._known = 0
-        self._conflicts: list[NDArray[np.int64]] = []
         self.flags: list[tuple[str, str, int]] = []
         self._numbers: dict[tuple[str, str, int], int] = {}
         chip, sync = table.chip, table.chip.sync
@@ -81,9 +79,8 @@ class Table:
                 rows["other"][i] = sum(1 << PIPE_INDEX[name] for name in pipes)
             elif rows["pipe"][i] == 0:
                 rows["other"][i] = getattr(instruction, "cycles", int(work[i]))
-            elif (conflicts := table.conflicts()[known + i]).any():
-                self._conflicts.append(np.ascontiguousarray(conflicts))  # C reads them there
-                rows["other"][i] = address_of(self._conflicts[-1])
+            elif (conflicts := table.conflicts_of(known + i)) is not None:
+                rows["other"][i] = address_of(conflicts)  # C reads them there, and the table keeps them
             elif rows["kind"][i] == TRANSFER:
                 access = table.accesses[known + i]
                 assert access is not None

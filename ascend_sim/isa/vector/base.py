@@ -263,8 +263,10 @@ class VectorInstruction(Instruction):
         return {}
 
     def bank_cycles(self, chip: ChipSpec) -> NDArray[np.int64] | None:
-        """Return the cycles that bank conflicts add to the cost, as `banks.bank_cycles` does; None if they add none."""
-        return bank_cycles(chip, chip.vector.repeat_cycles(self.opcode, self._cost_key()[0]), self.banked())
+        """Return the cycles that bank conflicts add (`banks.bank_cycles`); None if none, or if the chip lacks the operation."""
+        operands, entry = self.banked(), chip.vector.ops.get(self.opcode)
+        slopes: Mapping[Any, float] = entry.cycles_per_repeat if operands and entry is not None else {}
+        return bank_cycles(chip, slopes.get(self._cost_key()[0], 0.0), operands) if slopes else None
 
     def cost(self, chip: ChipSpec) -> Cost:
         dtype, size = self._cost_key()

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
+import ascend_sim as asim
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.watch import from_columns, watched
+from ascend_sim.isa.base import Cost
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import VectorBinary, VectorScalar, VectorUnary
 from ascend_sim.isa.vector.banks import PAIRS, OperandBlocks, cycles_at
+from ascend_sim.isa.vector.base import Elementwise, VectorInstruction
 from ascend_sim.isa.vector.selection import Compare
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.memory.regions import Region
 from ascend_sim.studies.validate.microbench import VectorAdd
 from tests.support.engine.machine import changed, quiet, task_of
 
@@ -146,11 +152,65 @@ def test_a_comparison_reads_two_operands_and_others_have_no_conflicts() -> None:
     assert VectorBinary("add", "float32", 128).bank_cycles(load_chip("ascend950pr_9589")) is None  # two reads a cycle
 
 
+@dataclass(frozen=True)
+class Tripled(Elementwise):
+    """An operation of a user's own, that the chip's table lacks, with a cost of its own."""
+
+    name = "tripled"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "V"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return Cost(1, 1, 5, 0)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return 3 * self.source(memory, src0)
+
+
+@dataclass(frozen=True)
+class Whole(VectorInstruction):
+    """An instruction of a user's own, without a format."""
+
+    name = "whole"
+    pipe, cost = Tripled.pipe, Tripled.cost
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", BLOCK),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return 7
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, (BLOCK,), np.uint8)[...] = pending
+
+
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+def test_a_users_own_vector_instruction_has_no_conflicts(engine: str) -> None:
+    @asim.kernel_function(core="AIV")
+    def triples(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
+        a, b = k.local_tensor(x.size, x.dtype, "a"), k.local_tensor(x.size, x.dtype, "b")
+        loaded, done = k.flag("MTE2", "V", "loaded"), k.flag("V", "MTE3", "done")
+        k.gm_to_ub(a, x)
+        k.set_flag(loaded), k.wait_flag(loaded)
+        k.emit(Tripled("tripled", "float32", x.size), b, a)
+        k.emit(Whole(), b)
+        k.set_flag(done), k.wait_flag(done)
+        k.ub_to_gm(y, b)
+
+    run = asim.launch(triples, 1, np.ones(64, np.float32), asim.empty(64, "float32"), engine=engine)
+    assert (run.outputs["y"][8:] == 3).all() and run.passed
+
+
 def test_cycles_are_computed_once_for_all_scalars_and_kept_for_each_chip() -> None:
     """A kernel may add thousands of different numbers; a chip with other rates has other cycles."""
     chip = load_chip("ascend910b3")
     one, other = (VectorScalar("adds", "float32", 128, scalar=scalar).bank_cycles(chip) for scalar in (1.0, 2.0))
     assert one is other is not None
+    table = InstructionTable(chip)
+    for scalar in (3.0, 4.0):
+        key = (VectorScalar, "adds", "float32", 128, 1, 0, 0, None, (), scalar)
+        assert table.conflicts_of(table.add(key)) is one  # C reads them there: no copies in memory
     add = VectorBinary("add", "float32", 128)
     slow = changed(chip, vector={"bank_conflict": 3.0})
     np.testing.assert_array_equal(2 * add.bank_cycles(chip)[0], add.bank_cycles(slow)[0])
