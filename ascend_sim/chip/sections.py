@@ -43,6 +43,7 @@ GigabytesPerSecond = Annotated[float, Quantity("GB/s", above=0)]
 Microseconds = Annotated[float, Quantity("us", least=0)]
 Fraction = Annotated[float, Quantity("ratio", above=0, most=1)]
 Ratio = Annotated[float, Quantity("ratio", least=0)]
+Factor = Annotated[float, Quantity("ratio", least=1)]
 Flag = Annotated[bool, Quantity("bool")]
 SomeCount = Annotated[int, Quantity("count", above=0)]
 Width = Annotated[int, Quantity(above=0)]
@@ -306,8 +307,8 @@ class Vector(Section):
     repeat_bytes: Bytes
     head: FractionalCycles
     latency: Cycles
-    bank_conflict: Ratio
-    bank_write_conflict: Ratio
+    bank_conflict: Factor
+    bank_write_conflict: Factor
     count_tail: Cycles
     row_overhead: Cycles | None = None
     repeats_per_instruction: SomeCount | None = None

@@ -65,6 +65,16 @@ LEAF = 'extends: ascend910b3\nbuffers: {L1: {value: 1, unit: bytes, source: "x"}
         ("extends: ascend910b3\ncores: {coupled: maybe}\n", "cores.coupled", "valid boolean, got 'maybe'"),
         ('extends: ascend910b3\npaths: {"GM->UB": {pipe: MTE9}}\n', "paths.GM->UB.pipe", "'MTE1'.*got 'MTE9'"),
         ('extends: ascend910b3\npaths: {"GM->UB": 5}\n', "paths.GM->UB", "dictionary or an instance of Path, got 5"),
+        (
+            "extends: ascend910b3\nvector: {bank_conflict: {value: 0.9, unit: ratio, source: x}}\n",
+            "vector.bank_conflict",
+            "greater than or equal to 1, got 0.9",
+        ),
+        (
+            "extends: ascend910b3\nvector: {bank_write_conflict: {value: 0.9, unit: ratio, source: x}}\n",
+            "vector.bank_write_conflict",
+            "greater than or equal to 1, got 0.9",
+        ),
         ("extends: [a, b]\n", "extends", "name of one chip file"),
         ("extends: ascend911\n", "extends", "no shipped chip file 'ascend911'; there are ascend310p1, .*, ascend910_9362"),
         ("extends: mine.yaml\n", "extends", "loop .*mine.yaml -> .*mine.yaml"),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.chip.headroom import MOST_CYCLES
 
 PAIRS = (("src0", "src1"), ("src0", "dst"), ("src1", "dst"))
 """Operands between which conflicts are counted."""
@@ -69,7 +70,8 @@ def _added(
             for pair, (one, other) in enumerate(PAIRS):
                 apart = np.zeros(number, np.int64) + begins.get(other, 0) - begins.get(one, 0)
                 found[pair] += np.bincount(apart % groups, minlength=groups) @ added[pair][turned]
-    cycles = np.ceil(np.round(found * [[of_reads], [of_writes], [of_writes]], 6)).astype(np.int64)
+    longer = np.ceil(np.round(found * [[of_reads], [of_writes], [of_writes]], 6))
+    cycles = np.minimum(longer, MOST_CYCLES + 1).astype(np.int64)  # more than any instruction may take
     cycles.setflags(write=False)
     return cycles if cycles.any() else None
 

@@ -13,6 +13,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.watch import from_columns, watched
+from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import VectorBinary, VectorScalar, VectorUnary
@@ -214,6 +215,13 @@ def test_cycles_are_computed_once_for_all_scalars_and_kept_for_each_chip() -> No
     add = VectorBinary("add", "float32", 128)
     slow = changed(chip, vector={"bank_conflict": 3.0})
     np.testing.assert_array_equal(2 * add.bank_cycles(chip)[0], add.bank_cycles(slow)[0])
+
+
+@pytest.mark.parametrize("name", ["bank_conflict", "bank_write_conflict"])
+def test_conflicts_beyond_the_clock_are_refused(name: str) -> None:
+    table = InstructionTable(changed(load_chip("ascend910b3"), vector={name: 1e300}))
+    with pytest.raises(SimError, match="an engine's int64 clock could wrap"):
+        table.add((VectorBinary, "add", "float32", 128))
 
 
 @pytest.mark.parametrize("name", ["ascend910b3", "ascend310p3"])
