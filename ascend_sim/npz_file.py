@@ -36,7 +36,8 @@ class NpzError(Exception):
 class Header(NamedTuple):
     """Shape and dtype of one array of an archive.
 
-    For an entry that is damaged or no array of numbers or text, `dtype` is None and `fault` the reason; else `fault` is "".
+    For an entry that is damaged, is no array in numpy's format or holds Python objects, `dtype` is None and `fault` the reason;
+    else `fault` is "", whatever the dtype (dates and raw bytes too).
     """
 
     shape: tuple[int, ...]

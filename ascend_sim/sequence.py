@@ -118,7 +118,7 @@ class RunResult:
         return write_run(Path(folder), self.report, self.recording, results, arrays, trace_limit=limit, msprof=msprof)
 
     def _repr_html_(self) -> str:
-        """Return the report and the parts of the time as HTML, for notebooks."""
+        """Return the report as HTML, for notebooks; then, if the run kept its timeline, paragraphs on the parts of its time."""
         if self.recording is None:
             return self.report._repr_html_()
         from html import escape  # notebooks alone need these

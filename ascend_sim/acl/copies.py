@@ -94,7 +94,11 @@ def aclrtMemsetAsync(devPtr: Any, maxCount: int, value: int, count: int, stream:
 
 
 class _Copy:
-    """Checked arguments of a copy: source and destination of `count` bytes, and in `uses` those of them in device memory."""
+    """Copy of `count` bytes, whose arguments are checked when it is made (Refused) and which `run` executes.
+
+    `source` and `target` are each a range of device memory or host bytes. `uses` has the device ranges among them, each with
+    whether it is written.
+    """
 
     def __init__(self, dst: Any, dest_max: Any, src: Any, count: Any, kind: Any) -> None:
         size = integer("count", count, *_SIZE)

@@ -73,8 +73,8 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
     gradWeight: Any,
     gradBias: Any,
 ) -> tuple[int, aclOpExecutor]:
-    """Check and plan a convolution's backward call; return ret, the bytes of its workspace, and its executor (0 and None if it
-    is refused).
+    """Check and plan a convolution's backward call; return the bytes of its workspace, and its executor. Its callers get (ret,
+    bytes, executor) from the decorator `call`, with 0 and None if it is refused.
 
     Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray. Memory behind tensors is not looked at before phase
     two.
@@ -112,8 +112,8 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
 def aclnnConvTbcBackwardGetWorkspaceSize(
     self: Any, input: Any, weight: Any, bias: Any, pad: int, cubeMathType: int, gradInput: Any, gradWeight: Any, gradBias: Any
 ) -> tuple[int, aclOpExecutor]:
-    """Check and plan a backward call of conv_tbc; return ret, the bytes of its workspace, and its executor (0 and None if it is
-    refused).
+    """Check and plan a backward call of conv_tbc; return the bytes of its workspace, and its executor. Its callers get (ret,
+    bytes, executor) from the decorator `call`, with 0 and None if it is refused.
 
     `self` is the gradient of the output; all tensors are aclTensors.
     """
@@ -238,7 +238,8 @@ def _executor(operator: str, executor: Any) -> aclOpExecutor:
 def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
     """Return the range of the workspace that the plan needs, which may be less than `size`; None if it needs none.
 
-    Refuses one that is null, too small, freed, foreign or not aligned.
+    Refuses a `size` that is no uint64 in any case, and a workspace that is needed and null, too small, freed, foreign or not
+    aligned.
     """
     given = integer("workspaceSize", size, 0, (1 << 64) - 1, _WRONG)
     if not plan.workspace_bytes:

@@ -299,7 +299,7 @@ class _Block:
         """Return the bits of the element that the load in the row of `last` reads, or the number of elements that a GatherMask
         takes.
 
-        Raises SimError for any other row and for none: the kernel wrote the question itself.
+        `last` has the last row, or none. Raises SimError for any other row and for none: the kernel wrote the question itself.
         """
         one, row = (self.table.instructions[last[0, 0]], last[0]) if len(last) else (None, last)
         if not isinstance(one, ScalarLoad | GatherMask):

@@ -143,7 +143,12 @@ def lies_in(file: str | Path, folders: Sequence[Path]) -> bool:
 
 
 def _beginning(text: str, file: str) -> str:
-    """Return the line that a file lacks at its beginning if an unknown name of `text` is the API's; "" if it lacks none."""
+    """Return the error text that replaces the compiler's error `text` if that has an unknown name which a missing first line of
+    the source `file` would declare; "" otherwise.
+
+    That line is an #include (the file has none) for `__global__` or `__aicore__`, `using namespace AscendC;` for a name of the
+    API.
+    """
     unknown = {*_NAMES.findall(text)} if any(word in text for word in _UNKNOWN) and "no member" not in text else set()
     lines = [line.strip() for line in getlines(file)]
     if unknown & {"__global__", "__aicore__"} and not any(line.startswith("#include") for line in lines):

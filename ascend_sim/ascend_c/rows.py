@@ -310,7 +310,8 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
     """Record in the notes what the library (TPipe, TQue) did (buffers, the flags of queues, its own barriers) and saw: operands
     outside the buffer of their tensor, and atomic modes still on at the end.
 
-    Memory of the library is shared. So are all buffers of a memory in which two overlap, as they were handed out twice (Reset).
+    Memory that the library takes for itself is noted as shared. Buffers that it hands out are noted as allocated, but as shared
+    all those of a memory in which two overlap, as they were handed out twice (Reset).
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
     looked_at = np.array([word.name in ("own_barrier_", "allocate_", "stray_", "atomic_left_") for word in words], np.bool_)

@@ -93,7 +93,10 @@ class Contents:
     _seen: dict[tuple[int, int, str], tuple[Allocation, str]] = field(default_factory=dict)
 
     def plan(self, subject: Subject) -> None:
-        """Choose the unit of bytes in which each tensor of a task is marked; called for every task before any is checked."""
+        """Choose how many bytes of each tensor of a task are marked at a time (the greatest common divisor of its size and of
+        the offsets, rows and strides of its accesses), and note the tensor for `finish`; called for every task before any is
+        checked.
+        """
         a = subject.accesses["GM"]
         for tensor, mine in zip(subject.task.tensors, _by_tensor(subject, a), strict=True):
             key = _key(tensor)

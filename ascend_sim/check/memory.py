@@ -292,7 +292,9 @@ def _limit(subject: Subject, space: str) -> str:
 
 
 def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
-    """Yield a warning for each of `races` in which two cores write the same bytes of GM; other races yield none."""
+    """Yield a warning for each of `races` in which two cores (also two AIVs of one block) write the same bytes of GM; other
+    races yield none.
+    """
     for race in races:
         a, b = race.places
         if race.kind != "WAW" or race.space != "GM" or (a.block, a.core, a.sub_block) == (b.block, b.core, b.sub_block):

@@ -70,10 +70,11 @@ def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints,
 
 
 def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
-    """Return the pairs of footprints that share a byte and must be in order (`meet`), each once; a write also with itself.
+    """Return the pairs of footprints that share a byte and must be in order (`meet`), each once; also a write with itself if
+    `meet` asks for that (not an atomic one, nor one of the cube to a large tile of L0C).
 
-    Returns None if they are too many: more overlapping ranges, or more accesses to compare, than a multiple of the number of
-    accesses. A pair counts the accesses of its footprint with fewer.
+    Returns None if they are too many: more than MOST_PAIRS overlapping ranges, or MOST_ASKED accesses to compare, for each
+    access, and _FEW more. A pair counts the accesses of its footprint with fewer.
     """
     found = list(_candidates(a, shapes))
     if sum(int(counts.sum()) for _, _, counts, _ in found) > MOST_PAIRS * len(a.row) + _FEW:

@@ -47,8 +47,8 @@ class CrossWalk:
 class ProgramWalk:
     """Walk over one program in the order of issue; a pipe at a wait that cannot pass yet keeps its later rows.
 
-    Rows that synchronise have numbers over all programs, those of this one from `first` on. `partner` gets for each wait the
-    set that ends it.
+    Rows that synchronise have numbers over all programs, those of this one from `first` on. `partner` gets for each wait inside
+    the core the set that ends it, for one between cores the turn that does (see `CrossMatches`).
     """
 
     def __init__(

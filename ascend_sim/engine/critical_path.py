@@ -281,7 +281,8 @@ class _Walk:
     def _finish(self, index: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """Return the node after which the block was over, its cycle, the kind of the time between them, and the reason.
 
-        It is the last issue, end or retirement; of a block without rows its beginning.
+        It is the latest of the last row's issue and, of every pipe but the scalar unit, the end of its last row and the
+        retirement of its last work; of a block without rows its beginning.
         """
         run = rows.run
         choices: list[tuple[int, _Node]] = [(run.begin, (_BEGIN, index, -1))]

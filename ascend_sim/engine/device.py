@@ -117,8 +117,8 @@ class Device:
                 self.l2.read(lines, _NO_LINES)
 
     def warm(self, allocation: Allocation) -> None:
-        """Bring a tensor's absent lines into the L2, clean; where not all fit, older ones are evicted. Resident lines stay as
-        they are, dirty ones too.
+        """Bring a tensor's absent lines into the L2, clean; where not all fit, the oldest lines leave, which may be this
+        tensor's own. Resident lines keep their age and stay dirty or clean.
         """
         line = self.chip.memory.l2_line_bytes
         self.l2.warm(allocation.base // line, -(-(allocation.base + allocation.size) // line))

@@ -127,7 +127,7 @@ class SimpyMachine:
         return self._watch.tables
 
     def keep_no_more(self) -> None:
-        """Do nothing: this machine keeps no columns beyond those of running programs."""
+        """Do nothing (see `Machine.keep_no_more`): this machine has no store, a program's columns are its own."""
 
     def close(self) -> None:
         """Do nothing: this machine holds nothing that must be freed."""

@@ -119,7 +119,11 @@ class ProgramRun:
 
 @mutable
 class TaskRun:
-    """Span of a task in cycles: `launch` when its stream took it up, `begin` when blocks could start, `finish` at its end."""
+    """Span of a task in cycles: `launch` when its stream took it up (its events had come), `begin` when its launch overhead was
+    over (its blocks may still wait for cores), `finish` when its last block ended.
+
+    `begin` and `finish` are 0 until they are known.
+    """
 
     task: Task
     launch: int

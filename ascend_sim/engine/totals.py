@@ -124,7 +124,9 @@ class TaskTotals:
         self._waiting.clear()
 
     def _sum_up(self, kind: str, parts: CoreParts, waiting: list[_Added]) -> None:
-        """Add the totals of `waiting` programs, all on cores of `kind`, to the sums."""
+        """Add the totals of `waiting` programs, all on cores of `kind`, to the sums: rows, core cycles, pipes, buffers, bytes
+        of HBM, L2 hits and misses. `parts` names the pipes and buffers of `kind`.
+        """
         rows, on, spans, numbers = zip(*waiting, strict=True)
         found, cores = np.frombuffer(b"".join(numbers), TOTALS), set(on)  # np.concatenate compares all fields by name
         self.programs += len(rows)

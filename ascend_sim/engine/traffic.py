@@ -96,7 +96,8 @@ class _RateClass:
     equal rates.
 
     `served` is the amount that a member would have moved since the class exists, `l2` and `hbm` the cycles in which the L2 or
-    HBM limited the rate. A member is (value of `served` at which it is done, number, transfer, `l2` and `hbm` at its start).
+    HBM limited the rate. `members` is a heap of (value of `served` at which it is done, number, transfer, `l2` and `hbm` at its
+    start).
     """
 
     rate: int = 0

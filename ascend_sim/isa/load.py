@@ -273,9 +273,10 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
     """Return the part of a channel block that the load reads, and the first and last channel block, as five numbers. Cached.
 
-    The part is (its first 32-byte block, blocks of a row, rows); nothing is read if a count is not positive. It is a window of
-    columns and rows of the map if the output pixels are of one row, else whole rows as one run. A map that is a matrix (one
-    tap, stride 1, no padding before it, `out_width` its width) is read pixel by pixel, over rows too.
+    The part is (its first 32-byte block, blocks of a row, rows); where one of the last two is not positive (all in padding)
+    nothing is read. It is a window of columns and rows of the map if the output pixels are of one row, else whole rows as one
+    run. A map that is a matrix (one tap, stride 1, no padding before it, `out_width` its width) is read pixel by pixel, over
+    rows too.
     """
     taps, pixels = load.k_h * load.k_w, load.out_height * load.out_width
     c1_first = load.k_start // load.c0 // taps

@@ -140,7 +140,8 @@ def unset_mask(program: Program) -> Iterator[RowError]:
 def misread_sums(program: Program) -> Iterator[RowError]:
     """Yield an error for each drain of L0C that reads numbers in another format than the products left there.
 
-    Rows count in the order of issue. A program without products or drains of int32 yields none, without a look at its rows.
+    Rows count in the order of issue. A program in which no product leaves int32 and no drain takes int32 yields none, without a
+    look at its rows.
     """
     if "in_integers" not in program.table.traits or not program.counts()[program.table.column("in_integers") > 0].any():
         return

@@ -222,7 +222,8 @@ class CubeMethods:
     def load_bias(self, dst: int, src: int, count: int, dtype: str) -> None:
         """Load numbers from L1 to the bias table; see `LoadBias`.
 
-        Float16 is widened to float32 on the way; other dtypes stay.
+        `dst` and `src` are addresses. Float16 is widened to float32 on the way; float32 and int32 stay. Raises SimError for
+        another dtype and on a chip without a bias table.
 
         Fields of copy_cbuf_to_bt (L1->BT on dav-2201, dav-3510; more: docs/instructions.md):
         - `dtype`: conv_control 0 or 1; float16, float32, int32
@@ -321,7 +322,8 @@ class CubeMethods:
         """Store part of a tile of L0C to single elements in GM; see `FixpipeDn`.
 
         Element (i, j) of `piece` goes to `dst` + i * `row_stride` + j * `column_stride` (bytes) as `dtype`; `atomic_add` adds
-        to what GM holds.
+        to what GM holds. Strides are whole elements; on dav-2201 columns adjoin (`column_stride` is one element), on dav-3510
+        they may lie apart. int8 and uint8 need a scale, which this method cannot take, and are refused.
 
         Fields of copy_matrix_cc_to_gm (L0C->GM on dav-2201, dav-3510; more: docs/instructions.md):
         - `piece.m`: m_size 0 to 8,192; 0 to 32,767 (dav-3510); dn_num 1 to 65,535 (dav-3510)

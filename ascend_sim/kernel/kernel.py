@@ -213,7 +213,14 @@ class Kernel(TracedLoops, TensorMoves):
             super().cross_core_set(flag, mode, pipe)
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until the cores of the mode raise the flag ("cross-core N" in `disarm`); SimError as `cross_core_set`."""
+        """Hold `pipe` until the flag is raised: in mode 0 by all cores of this kind, in mode 1 by the AIVs of the block, in
+        mode 2 by its cube core for an AIV and by its AIVs for the cube core, in mode 4 by the AIC for one AIV and by that AIV
+        for the AIC.
+
+        Where the chip says so (sync.cross_wait_stops_issue), no pipe gets later instructions meanwhile. A wait that `disarm`
+        names ("cross-core N") holds nothing. Raises SimError for a flag, mode or pipe that the chip, the core or a kernel of
+        this kind lacks.
+        """
         if self._fits_kernel(flag, mode):
             super().cross_core_wait(flag, mode, pipe)
 

@@ -141,11 +141,11 @@ class VectorMethods:
         self._scalar("muls", dst, src, scalar, mask)
 
     def maxs(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
-        """dst = the larger of src and scalar, NaN if one is."""
+        """dst = the larger of src and scalar, NaN if one is. Bit i of `mask`: element i of every repeat; None: all."""
         self._scalar("maxs", dst, src, scalar, mask)
 
     def mins(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
-        """dst = the smaller of src and scalar, NaN if one is."""
+        """dst = the smaller of src and scalar, NaN if one is. Bit i of `mask`: element i of every repeat; None: all."""
         self._scalar("mins", dst, src, scalar, mask)
 
     def axpy(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:

@@ -27,8 +27,8 @@ class ComputeChoice:
 
 
 def promote(*dtypes: str) -> str | None:
-    """Return the common dtype of all arguments, left to right; None without arguments and if the vendor's table has no entry
-    for a pair.
+    """Return the common dtype of all arguments, promoted one after the other; None without arguments, or once the vendor's
+    table has no entry for a pair.
 
     Equal dtypes stay; any two different ones of float32, float16, bfloat16 give float32 (also float16 with bfloat16).
     """

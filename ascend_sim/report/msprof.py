@@ -58,7 +58,8 @@ def write_msprof(
     """Write the folder `out`/msprof in place of an earlier one, with a folder for each kernel; return its path.
 
     Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first, never the lowest), never
-    out of tables. Raises SimError if other files stand there or writing fails.
+    out of tables. Raises SimError if writing fails, or if `out`/msprof exists without the README.txt of this module, or holds
+    anything but that and folders OPPROF_... of kernels.
     """
     folder = Path(out) / FOLDER
     check_msprof(out)

@@ -88,7 +88,9 @@ class CallSettings:
 
     @property
     def mode(self) -> str:
-        """Return the mode in which every call runs."""
+        """Return the option `mode`: "full" (values and time), "functional" (values) or "timing" (time). Matrix products are
+        only timed; "functional" leaves them out.
+        """
         return self.options["mode"]
 
 

@@ -59,7 +59,9 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def channels_last(self) -> bool:
-        """Return True if the cube kernels read and write the caller's TBC tensors as NDHWC (dav-3510)."""
+        """Return True for a TBC call on a chip with plain layouts (dav-3510): the cube kernels read and write the caller's
+        tensors as they lie, as NDHWC.
+        """
         return self.axes is not None and self.family.layout.plain
 
     @property
@@ -88,7 +90,9 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def weight_volume(self) -> tuple[int, int, int, int, int]:
-        """Return (C_out, C_in of a group, kD, kH, kW) of the weight in the 3-D problem."""
+        """Return (C_out, C_in of a group, kD, kH, kW) of the weight in the 3-D problem. C_out is the weight's first axis; in a
+        transposed call that has the channels of the call's input.
+        """
         p = self.problem
         return p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w
 

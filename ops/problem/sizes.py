@@ -97,7 +97,7 @@ def floor_to(value: int, unit: int) -> int:
 
 
 def divisors_down(number: int, start: int) -> list[int]:
-    """Return the divisors of `number` up to `start`, largest first; takes time in proportion to `start`."""
+    """Return the divisors of `number` up to `start`, largest first; takes time in proportion to the smaller of the two."""
     return [d for d in range(min(number, start), 0, -1) if number % d == 0]
 
 

@@ -71,7 +71,9 @@ TYPES = "\n".join(filter(None, map(_types, _INCLUDES)))
 
 
 def _prototype(function: Function) -> str:
-    """Return the C declaration of a function; one of more than 100 characters is broken after each parameter."""
+    """Return the C declaration of a function; in one of more than 100 characters each parameter, the first too, stands on a
+    line of its own, indented by 4, and `);` follows the last.
+    """
     text = str(function)
     return text if len(text) <= _WIDTH else text.replace("(", "(\n    ").replace(", ", ",\n    ")
 

@@ -37,8 +37,8 @@ from ascend_sim.memory.regions import Region
 class Duplicate(RowsInstruction):
     """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`, rounded to a float format.
 
-    `blocks` (of dst), `mask` and refusals are those of element-wise instructions; `pipe` also raises SimError for a number that
-    an integer format cannot hold.
+    `blocks` (of dst), `mask` and refusals are those of element-wise instructions; `pipe` also raises SimError for a `value`
+    that is no real number, or that an integer format cannot hold.
     """
 
     dtype: str

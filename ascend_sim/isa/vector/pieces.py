@@ -77,7 +77,9 @@ class ReducePieces(VectorInstruction):
 
     @property
     def _each(self) -> int:
-        """Return the numbers of a result: its value, its index, or both."""
+        """Return how many numbers of `dtype` a result takes: 1 for the value alone, 2 for value and index, and the 4 bytes of
+        an index alone (1 number of 32 bits or 2 of 16).
+        """
         return numbers_of(self.order, self.dtype) if self.order else 1
 
     @property

@@ -150,7 +150,9 @@ class ReduceWithIndex(ReduceRows):
 
 
 def numbers_of(order: str, dtype: str) -> int:
-    """Return the room of a result with its index, counted in numbers of `dtype`."""
+    """Return how many numbers of `dtype` one result takes: 2 for `order` "value index" or "index value" (the index is as wide
+    as the value); for "index" alone the 4 bytes of an index, 1 number of 32 bits or 2 of 16.
+    """
     return _INDEX_BYTES // size_of(dtype) if order == "index" else len(order.split())
 
 

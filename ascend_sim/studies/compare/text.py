@@ -65,8 +65,9 @@ def render(
 
 
 def _summary(console: Console, comparison: RunComparison) -> None:
-    """Print the total, some of the call's facts that differ, of the outputs' facts, and of the kernels that differ, the largest
-    difference first; then the causes of the first kernel that has some.
+    """Print the total, facts of the call that differ, results (facts of the outputs, those that differ first, but equal ones
+    too), and the kernels that differ, the largest difference first, each up to a number of lines; then the causes of the first
+    kernel that has some, and how many more there are.
     """
     rows = _FactRows(console, comparison)
     total, *others = comparison.call

@@ -18,8 +18,8 @@ _NUMBER = ("field", ">value", "unit", "~source")
 
 
 def chips_table() -> Grid:
-    """Return the table of all shipped chips: AIC (a coupled chip's AI Cores) and AIV counts, clock, derived dense cube peaks
-    in TFLOPS, memory.
+    """Return the table of all shipped chips: product, architecture, AIC (a coupled chip's AI Cores) and AIV counts, clock,
+    derived dense cube peaks in TFLOPS, size and bandwidth of HBM, size of the L2.
     """
     columns = ("AIC", "AIV", "MHz", *(f"{name}\nTFLOPS" for name, _ in _PEAKS), "HBM\nGiB", "HBM\nGB/s", "L2\nMiB")
     title = "Chips (peaks derived: 2 x MAC/cycle x AIC x clock)"

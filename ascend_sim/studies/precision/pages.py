@@ -145,7 +145,8 @@ def _left(figures: Mapping[str, Any]) -> str:
 
 def notes(table: PrecisionTable) -> list[str]:
     """Return lines of text: for each computation of the first model of sums the bits that it drops in operands and results, and
-    its warnings; then refused rows, the number of findings, if any, and what sums and verdicts mean, if anything ran.
+    its warnings; then the rows that were refused or not simulated, the number of findings, if any, and what sums and verdicts
+    mean, if anything ran.
     """
     lines = []
     several = len(table.overflow) > 1

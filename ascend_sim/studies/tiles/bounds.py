@@ -131,11 +131,11 @@ class Bounds:
         to_l1, to_l0, cube, out = (cycles + flag for cycles in latency)
 
         def turns(cycles: Floats, times: Floats, buffers: Ints, there: int, back: int) -> Floats:
-            """Return the least cycles in which `buffers` buffers of a kind make `times` turns whose fills and drains take
-            `cycles` in all.
+            """Return the least cycles in which `buffers` buffers of a kind, if they share the work evenly, make `times` turns
+            whose fills and drains take `cycles` in all.
 
             Each turn adds `there` cycles for handing the buffer over, and `back` for handing it back, except the last turn of
-            each buffer.
+            each buffer (no buffer is handed back if turns are no more than buffers).
             """
             return (cycles + times * there + np.maximum(times - buffers, 0) * back) / buffers
 

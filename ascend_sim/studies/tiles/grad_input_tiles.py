@@ -110,7 +110,9 @@ class GradInputTiles(Prices):
         return cycles
 
     def _tiles(self, shape: GradInputTiling, base_m: int, base_n: int, block: int) -> Tiles:
-        """Return the distinct tiles of a block, each with the number of times that it occurs."""
+        """Return the distinct tiles of a block, each with the number of times that it occurs, for a tiling with the tasks of
+        `shape`, but these base_m and base_n. On a coupled chip the loads are one number, `least`.
+        """
         cut, coupled, c0 = cut_of(shape), self.inp.family.coupled, self.inp.c0
         drains: Counter[tuple[int, ...]] = Counter()
         products: Counter[tuple[int, ...]] = Counter()

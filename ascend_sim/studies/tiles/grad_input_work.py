@@ -163,8 +163,9 @@ class GradInputWork(GradInputTiles):
             work.loaded("a", owner[at], times[at] * count, priced(load, window[at], blocks), size[at] > 0)
 
     def _weights(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add to `work` the loads of the weights into L1, one kernel plane at a time; weights that stay in L1 are loaded once
-        or not at all.
+        """Add to `work` the loads of the weights into L1: all of a kernel plane's K at once if tensors are plain, else one L1
+        step at a time. Weights that stay in L1 during a task are loaded for its first tile alone; those that stay from task to
+        task count as no load.
 
         `rows` is (index of the tiling of each row, columns of `Tiles.weights`).
         """

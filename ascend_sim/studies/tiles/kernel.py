@@ -130,8 +130,8 @@ class CubeKernel:
         """Return (device in the kernel's L2 state, the kernel's task on it). Raises TilingError for fields that do not fit.
 
         `fields` None launches the kernel as the call does. {} launches the kernel that takes fields with those that it chooses
-        itself: on 910B not the older grad_weight kernel, which takes no tiling. With `l2` "call" launches share the device's
-        L2, so run on a copy of it.
+        itself: on 910B not the older grad_weight kernel, which takes no tiling. With `l2` "call" the devices of several
+        launches have one L2Cache in common: set `device.l2 = device.l2.copy()` before a run.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:

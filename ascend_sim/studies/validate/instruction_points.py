@@ -50,7 +50,10 @@ class PublishedPoint:
 
 @frozen
 class ComparedPoint:
-    """A published point with the chip file's prediction in cycles; `skipped` is the reason why there is none."""
+    """A published point with the chip file's prediction in cycles; `skipped` is the reason why there is none.
+
+    `predicted` and `published` are both 0 if it is skipped, even if the point has a published figure.
+    """
 
     point: PublishedPoint
     predicted: float = 0.0

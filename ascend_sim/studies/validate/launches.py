@@ -342,7 +342,11 @@ def _to_blocks(kernel: MeasuredKernel) -> bool:
 
 
 def _turned(kernel: MeasuredKernel, chip: ChipSpec, device: Device, work: Any, sizes: tuple[int, int]) -> Launched:
-    """Return the task of a layout conversion and its input; `sizes` are the bytes of its plain and of its blocked tensor."""
+    """Return the task of a layout conversion, with its KernelWork `work`, and its input; the measured formats give the
+    direction.
+
+    `sizes` are the bytes of its plain and of its blocked tensor.
+    """
     to_c0 = _to_blocks(kernel)
     source, target = (device.allocate(sizes[side], name) for side, name in ((not to_c0, "input"), (to_c0, "output")))
     words = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")

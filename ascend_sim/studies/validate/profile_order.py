@@ -35,7 +35,7 @@ def note_launches(lines: Sequence[dict[str, str]], chip: ChipSpec) -> None:
     the device ran the same code, else "cold".
 
     How many launches count is the chip's launch.kept_launches; launches that are not simulated count too. Lines that have the
-    column keep it, and lines without a start time get none.
+    column keep it, also an empty cell, and lines without a start time get none.
     """
     launched: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for place in _order(lines):

@@ -31,7 +31,7 @@ class RaisedQueue(BufferQueue[int]):
         self._acquired = self._published = self._taken = self._released = len(addresses)
 
     def settle(self) -> None:
-        """Append the waits that take all flags, the spare ones too, at the end of the program."""
+        """Append, at the end of the program, the waits that take the free flag of each buffer, and all spare flags."""
         super().settle()
         for flag in self._spare:
             self._builder.wait_flag(flag)

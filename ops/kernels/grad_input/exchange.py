@@ -160,7 +160,8 @@ class _Interleaver:
         self.outgoing.close()
 
     def rectangle(self, number: int, tile: DataTile, skipped: int, row_span: Span, column_span: Span) -> None:
-        """Append the interleaving of a rectangle of a tile, rows and columns of the parts' maps, to the rows of dx.
+        """Append the interleaving of a rectangle of a tile, rows and columns of the parts' maps, from the slot of tile `number`
+        to the rows of dx.
 
         `tile` has this core's channels; `skipped` channels of the slot belong to the cores before it.
         """

@@ -75,7 +75,9 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def mode(self) -> int | None:
-        """Return the user's kernelSplitMode; None if it is not given, or the chip's kernel cannot be split."""
+        """Return the user's kernelSplitMode; None if it is not given, and on a chip whose kernel cannot be split, where
+        `answer` refuses any value but 0.
+        """
         return self.given.get("kernel_split") if self.variant.kernel_parts else None
 
     @property

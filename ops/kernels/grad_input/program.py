@@ -315,7 +315,9 @@ class _DataBuilder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def gradient_window(self, piece: PartMap, window: RowWindow, pixels: Span) -> MapWindow:
-        """Return load_data_3d's view of the zero-inserted rows of gradOutput in L1, down to the row of the last of `pixels`."""
+        """Return load_data_3d's view of the rows `window` of zero-inserted gradOutput in L1; its output pixels, those of dx in
+        `piece`, end with the row of dx that has the last of `pixels`.
+        """
         p = piece.p
         return MapWindow(
             height=window.rows,

@@ -26,7 +26,7 @@ ALL_CUBES, CUBE_TO_VECTOR = 0, 1
 
 
 def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the bytes of one slot: the dW of one task in fp32."""
+    """Return the bytes of one slot: the dW of the largest task in fp32, both sides rounded up to 16."""
     return slotted_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
 
 

@@ -252,8 +252,8 @@ class _Kernel:
             k.pipe_barrier("V")
 
     def _issue_repeats(self, rows: int, columns: int) -> None:
-        """Append the scalar unit's wait for V, and its cycles for the reduction of `rows` rows, whose repeats it issues one by
-        one (published counters).
+        """Append the scalar unit's wait for V, and the cycles in which it issues the reduction's repeats one by one (so
+        published counters show): one issue for each 256 bytes of each of `rows` rows of `columns` fp32 numbers.
         """
         repeat = self.k.chip.vector.repeat_bytes
         self.k.scalar_wait("V")

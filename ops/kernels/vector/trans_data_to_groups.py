@@ -94,7 +94,7 @@ class GroupRows(MergedGroups):
 
     @property
     def blocks(self) -> int:
-        """Return the number of blocks (cores) of the launch: those that get at least one unit."""
+        """Return the number of blocks (cores) of the launch: those that get at least one unit, at most `cores`."""
         axis, _, parts = self.dealt
         return math.prod(self.axes[:axis]) * parts
 

@@ -111,7 +111,9 @@ class WeightUnits(FilterUnits):
 
     @cached_property
     def run(self) -> int:
-        """Return the number of kernel positions of a unit, at most those that a line holds."""
+        """Return the kernel positions of a unit of work (the last may have fewer): all, but at most as many as a `line` of UB
+        has elements if weights are transposed `once`, else blocks of 16 channels, rounded down to a multiple of 16.
+        """
         return min(self.positions, self.line if self.once else self.line // C0 // C0 * C0)
 
     @cached_property

@@ -152,8 +152,8 @@ class DirectVectorBuilder:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def tile(self, number: int) -> tuple[tuple[bool, Tree, Tile], int]:
-        """Return ((True if not the first round, the block's place in the tree, this core's shares), offset in dW of the
-        first store) for round `number`.
+        """Return ((True if not the first round, the block's Tree, this core's shares), byte offset in dW of the first store, 0
+        if it stores nothing) for round `number`.
 
         Without a tile in this round the shares are empty. A block that is alone in its pair has the pieces of both.
         """

@@ -15,8 +15,8 @@ _UNSIGNED = 1 << 64
 
 
 def shrink(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with a smaller base_k or, if that does not do, also a smaller base_m and base_n, then enlarged as
-    far as L1 has room. L1 may still not hold it.
+    """Return the tiling with a smaller base_k if L1 then holds it; else with a smaller base_m and base_n too, after which
+    base_m and base_k grow as far as L1 and L0 have room. L1 may still not hold it.
     """
     smaller, enough = _smaller_k(tiling, p)
     if enough:

@@ -105,7 +105,7 @@ def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
 
 
 class TbeWalks:
-    """Cache of the walks of a launch and of their parts, shared by its blocks."""
+    """Cache of the walks of a launch and of their parts (`TbePart`: consecutive steps moved to row 0), shared by its blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         problem = call.inp.problem
@@ -159,7 +159,9 @@ class TbeWalks:
             yield TbeRun(self._whole, k.start * pixels, last, tile.k_l0 * pixels, *spans)
 
     def _steps(self, run: TbeRun) -> Iterator[TbeStep]:
-        """Yield a run's steps, without those that read padding only."""
+        """Yield a run's steps, without those whose rows, from the first tap's to the last's, all lie in the padding above or
+        below, and without those of strips without input columns. A step may still read nothing but padding along W.
+        """
         for pixel in range(run.first, run.last, run.step):
             pixels = Span(pixel, min(run.step, run.last - pixel))
             a, b = (_span(run, pixel, span) for span in (run.span_a, run.span_b))

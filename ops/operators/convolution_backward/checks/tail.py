@@ -10,7 +10,9 @@ from ascend_sim.ops.status import Status
 
 
 def add_rules(rules: RuleList) -> None:
-    """Append the library's last checks, in its order, to `rules`."""
+    """Append to `rules` those that the library checks last, in its order: empty tensors, ranks and dtypes that the product
+    lacks, then what it refuses only when it selects kernels.
+    """
     empty = "library, CheckEmptyTensor"
 
     def emptied(c: ConvFacts) -> bool:

@@ -57,7 +57,7 @@ class _Blocked(BlockedPlan):
         self.data(ready[self.maps.read], ready["weight"])
 
     def narrowed_before_trans_data(self) -> None:
-        """Return None: dW stays in fp32 before TransData."""
+        """Return None: dW is fp32 to the end in a graph's call, so no Cast stands before TransData."""
 
 
 class _Direct(DirectPlan):

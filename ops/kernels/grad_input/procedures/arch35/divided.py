@@ -56,7 +56,9 @@ class DividedProblem(DataProblem):
 
     @classmethod
     def split(cls, inp: TilingInput, mode: int) -> DividedProblem:
-        """Return the DividedProblem of `inp`: the largest part of its kernel, split as `mode` says."""
+        """Return the DividedProblem of `inp`: the largest part of its kernel, split by stride on both axes (`mode` SPLIT_HW) or
+        in rows alone (SPLIT_H: zeros are still inserted between columns).
+        """
         return cls(inp, UNCUT, packs=False, mode=mode)
 
     @cached_property

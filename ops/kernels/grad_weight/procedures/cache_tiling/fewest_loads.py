@@ -196,9 +196,13 @@ def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
 
 
 def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for under 1.5 times as many.
+    """Return the tile that is left of one pass over all m x n, each with the longest k that fits; those with two L0C buffers
+    come first.
 
-    TilingError where none fits L1.
+    A tile takes the place of the best before it if it has fewer loads to L0, as many loads and larger products (with products x
+    L0C filled no smaller), or fills L0C at least 1.5 times as much for under 1.5 times as many loads.
+
+    Raises TilingError if none fits L1.
     """
     best, best_load, best_products, best_filled = Tile(), 0, 0, 0
     for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):

@@ -146,8 +146,8 @@ class FilterProblem:
 
     @property
     def most_blocks(self) -> int:
-        """Return the most blocks into which the work may be cut: the cores, or, where the linear embedding is gathered, one for
-        each image if these are more and the user does not ask for a number of blocks.
+        """Return the most blocks into which the work may be cut: `cores` (the user's number if `blocks_given`), or, where the
+        `linear_embedding` is gathered (Load.DMA) and no number is given, one for each image if these are more.
         """
         by_image = self.load is Load.DMA and self.linear_embedding and not self.blocks_given
         return max(self.cores, self.problem.n) if by_image else self.cores
@@ -257,7 +257,9 @@ class FilterProblem:
 
     @cached_property
     def _holds_whole_rows(self) -> bool:
-        """Return True if L1 has room for the rows that a fractal of pixels reads."""
+        """Return True if L1 has room for the smallest A and, beside it, for whole rows of B: `_least_rows` of them, the
+        vendor's bound on the rows that 16 gradOutput pixels read.
+        """
         return self._least_l1(self._least_rows, self.problem.w_in) <= self.l1_bytes
 
     @cached_property
