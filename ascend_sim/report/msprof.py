@@ -116,7 +116,10 @@ def remove_msprof(out: str | Path) -> None:
 
 def _foreign(folder: Path) -> list[str]:
     """Return the names in a folder of this module that no run gives, in order; [] for a folder that does not exist."""
-    names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else []
+    try:
+        names = sorted(one.name for one in folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):  # another run may have taken it away since it was looked at
+        names = []
     return [name for name in names if name != MARKER and not name.startswith(_KERNEL)]
 
 

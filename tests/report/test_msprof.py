@@ -7,7 +7,7 @@ import fnmatch
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +322,24 @@ def test_runs_that_end_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
         list(pool.map(write, range(4)))
     assert [path.name for path in tmp_path.iterdir()] == [msprof.FOLDER]
     assert len({(tmp_path / msprof.FOLDER / name).read_text() for name in ("OPPROF_a", "OPPROF_b")}) == 1
+
+
+def test_a_folder_that_another_run_takes_away_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ascend_sim.report import msprof
+
+    folders = [tmp_path / name for name in ("made", msprof.FOLDER)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / msprof.MARKER).write_text(msprof._MARK)
+    listed = Path.iterdir
+
+    def taken_away(path: Path) -> Iterator[Path]:
+        path.rename(tmp_path / "away")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", taken_away)
+    msprof.replace_msprof(*folders)
+    assert [folder.exists() for folder in folders] == [False, True]
 
 
 def test_a_folder_of_any_name_is_replaced_and_no_other(tmp_path: Path) -> None:
