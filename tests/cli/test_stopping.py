@@ -270,8 +270,8 @@ def test_a_signal_before_a_command_has_begun(monkeypatch: pytest.MonkeyPatch, ca
         stopping._stop(signal.SIGTERM, None)
 
     monkeypatch.setattr(stopping, "listen", lambda: None)
-    monkeypatch.setattr(stopping, "_last", signal.SIGINT)
-    monkeypatch.setattr(stopping, "_told", False)
+    for name, value in (("_last", signal.SIGINT), ("_told", False), ("_raised", None)):
+        monkeypatch.setattr(stopping, name, value)
     monkeypatch.setattr(sys.modules["ascend_sim.cli.app"], "_without_types", interrupted)
     monkeypatch.setattr(sys, "argv", ["ascend-sim", "cases"])
     with pytest.raises(SystemExit) as ended:
