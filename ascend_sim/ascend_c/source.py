@@ -157,7 +157,7 @@ def _with_calls(text: str, name: str, macro: str) -> str:
     end = _closing(macro, 1)
     parameters, body = [one.strip() for one in macro[1:end].split(",")], macro[end + 1 :]
     pieces, begin = [], 0
-    for call in re.finditer(rf"\b{name}\s*\(", text):
+    for call in re.finditer(rf"(?<!define )\b{name}\s*\(", text):  # `#else` may define it once more
         end = _closing(text, call.end())
         values = dict(zip(parameters, map(str.strip, _parts(text[call.end() : end])), strict=False))
         said = "".join(values.get(word, word) for word in re.split(r"(\w+)", body))

@@ -84,6 +84,14 @@ def test_a_kernel_may_be_a_call_of_a_macro(tmp_path: Path) -> None:
     ]
 
 
+def test_a_macro_that_begins_kernels_may_be_defined_twice(tmp_path: Path) -> None:
+    """Its second definition is no call of the first; nothing here knows which of the two counts."""
+    path = tmp_path / "twice.cpp"
+    define = '#define KERNEL(T) extern "C" __global__ __aicore__ void add_##T(GM_ADDR x) {{ {} }}\n'
+    path.write_text(f"#ifdef ONE\n{define.format('one();')}#else\n{define.format('other();')}#endif\nKERNEL(half)\n")
+    assert [(entry.name, entry.line) for entry in entries(path)] == [("add_half", 6)]
+
+
 def test_the_beginning_of_a_kernel_may_be_a_macro_of_an_included_header(tmp_path: Path) -> None:
     """Headers may include each other; a line of the file stays the same, and a kernel of a header is none of the file."""
     (tmp_path / "inner").mkdir()
