@@ -94,7 +94,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _raise_again(dropped: sys.UnraisableHookArgs) -> None:
     """Raise the exception of the last signal again, a little later, when Python dropped it, as it does in a finalizer."""
-    if dropped.exc_value is not _raised or not hasattr(signal, "setitimer"):
+    if _raised is None or dropped.exc_value is not _raised or not hasattr(signal, "setitimer"):
         return sys.__unraisablehook__(dropped)
     signal.signal(signal.SIGALRM, _raise)
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)

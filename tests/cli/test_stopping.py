@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -196,6 +198,20 @@ def test_a_signal_whose_exception_python_drops_is_raised_again(number: signal.Si
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
+
+
+def test_what_python_drops_without_an_exception_raises_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python may give None in place of the exception; before a signal there is none either."""
+    from ascend_sim.cli import stopping
+
+    called: list[str] = []
+    dropped: Any = SimpleNamespace(exc_type=ValueError, exc_value=None)
+    monkeypatch.setattr(stopping, "_raised", None)
+    monkeypatch.setattr(signal, "signal", lambda *_: called.append("signal"))
+    monkeypatch.setattr(signal, "setitimer", lambda *_: called.append("timer"))
+    monkeypatch.setattr(sys, "__unraisablehook__", lambda _: called.append("Python's own"))
+    stopping._raise_again(dropped)
+    assert called == ["Python's own"]
 
 
 def test_work_that_goes_on_after_errors_ends_at_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
