@@ -189,7 +189,8 @@ class Job(ABC):
     ) -> Callable[[], Outputs] | None:
         """Return a function that judges the outputs and returns {output: its entry of the report}; None if none is judged.
 
-        Raises SimError for a reference that does not fit the outputs."""
+        Raises SimError for a reference that does not fit the outputs.
+        """
 
     @abstractmethod
     def report_fields(self) -> dict[str, Any]:

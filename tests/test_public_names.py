@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from ascend_sim.cli.app import COMMANDS as ALL_COMMANDS
 from ascend_sim.ops.case import case_names, load_case, make_tensors
 from ascend_sim.ops.network import load_network, network_names
 from ascend_sim.report.run_files import write_run
+from tests.support.sources import parsed
 
 pytestmark = pytest.mark.fast
 
@@ -124,3 +127,19 @@ def test_every_other_place_of_a_name_exists() -> None:
         assert one in ascend_sim.__all__ or one.removeprefix("ascend_sim.torch.") in (
             Path(ascend_sim.__path__[0]) / "torch" / "__init__.py"
         ).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "room", ["chip", "numerics", "runtime", "acl.contexts", "acl.copies", "acl.operators", "acl.streams", "acl.tensors"]
+)
+def test_type_checkers_and_editors_see_the_names_of_a_room(room: str) -> None:
+    """They read `__all__` in the source: a computed one hides every name, and without one `mypy --strict` refuses them."""
+    module = import_module(f"ascend_sim.{room}")
+    (listed,) = (
+        ast.literal_eval(one.value)
+        for one in parsed(Path(str(module.__file__))).body
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "__all__"
+    )
+    assert all(hasattr(module, name) for name in listed) and len(set(listed)) == len(listed)
+    own = {name for name, one in vars(module).items() if name.startswith("acl") and one.__module__ == module.__name__}
+    assert own <= set(listed) and len(listed) > 1

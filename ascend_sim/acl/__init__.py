@@ -23,4 +23,4 @@ from ascend_sim.acl.tensors import *  # noqa: F403
 
 __all__ = ["ASSUMED_CODES", "aclGetRecentErrMsg", "use"]
 for _module in (contexts, copies, enums, operators, streams, tensors):
-    __all__ += [name for name in _module.__all__ if name not in __all__]
+    __all__ += _module.__all__

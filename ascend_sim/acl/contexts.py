@@ -13,6 +13,26 @@ from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.check.findings import CheckFinding, shown
 from ascend_sim.errors import SimError
 
+__all__ = [
+    "aclFinalize",
+    "aclInit",
+    "aclrtCreateContext",
+    "aclrtCtxGetSysParamOpt",
+    "aclrtCtxSetSysParamOpt",
+    "aclrtDestroyContext",
+    "aclrtGetCurrentContext",
+    "aclrtGetDevice",
+    "aclrtGetDeviceCount",
+    "aclrtGetMemInfo",
+    "aclrtGetSysParamOpt",
+    "aclrtResetDevice",
+    "aclrtSetCurrentContext",
+    "aclrtSetDevice",
+    "aclrtSetSysParamOpt",
+    "aclrtSynchronizeDevice",
+    "leaks",
+]
+
 Handle = TypeVar("Handle")
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 
@@ -277,6 +297,3 @@ def leaks() -> list[CheckFinding]:
         )
         for block in blocks
     ]
-
-
-__all__ = ["leaks", *(name for name in globals() if name.startswith("acl"))]

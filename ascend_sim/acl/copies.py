@@ -15,6 +15,8 @@ from ascend_sim.acl.state import call, device
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.runtime.streams import StreamStep, copy_cycles
 
+__all__ = ["aclrtFree", "aclrtMalloc", "aclrtMemcpy", "aclrtMemcpyAsync", "aclrtMemset", "aclrtMemsetAsync"]
+
 _SIZE = (0, (1 << 64) - 1)
 SIDES = {
     aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_HOST: ("host", "host"),
@@ -175,6 +177,3 @@ def _queue(what: str, op_type: str, uses: Sequence[MemoryUse], action: Any, stre
     moved = sum(use.range.size for use in uses)
     step = StreamStep.of(what, op_type, where.number, copy_cycles(device().chip, moved), action)
     device().queue.append(Queued(step, what, uses))
-
-
-__all__ = [name for name in globals() if name.startswith("acl")]

@@ -29,6 +29,14 @@ from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackward
 from ascend_sim.ops.plan import WORKSPACE_ALIGNMENT, Plan
 from ascend_sim.runtime import Allocation
 
+__all__ = [
+    "aclOpExecutor",
+    "aclnnConvTbcBackward",
+    "aclnnConvTbcBackwardGetWorkspaceSize",
+    "aclnnConvolutionBackward",
+    "aclnnConvolutionBackwardGetWorkspaceSize",
+]
+
 _INT8, _INT32, _INT64 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 32, 64))
 _WRONG = "aclnn argument"
 _SEARCH = 100_000
@@ -298,6 +306,3 @@ def _allocation(name: str, place: ByteRange | None) -> Allocation:
 
 def _range(name: str, address: Any, size: int) -> ByteRange:
     return device().memory.range(name, address, size, gone=_WRONG, foreign=_WRONG, beyond=_WRONG, wrong=_WRONG)
-
-
-__all__ = [name for name in globals() if name.startswith("acl")]

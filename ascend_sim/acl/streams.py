@@ -14,6 +14,20 @@ from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.frozen import mutable
 from ascend_sim.runtime.streams import StreamRun, StreamStep
 
+__all__ = [
+    "aclrtCreateEvent",
+    "aclrtCreateStream",
+    "aclrtDestroyEvent",
+    "aclrtDestroyStream",
+    "aclrtEventElapsedTime",
+    "aclrtQueryEventStatus",
+    "aclrtRecordEvent",
+    "aclrtStreamWaitEvent",
+    "aclrtSynchronizeEvent",
+    "aclrtSynchronizeStream",
+    "last_run",
+]
+
 _numbers = count()
 
 
@@ -220,6 +234,3 @@ def _recorded(event: Any, name: str = "event") -> _Record:
 def _refuse_dropped(record: _Record) -> None:
     if record.state == "dropped":
         raise Refused("work failed", f"{record.name} was queued after work that could not run")
-
-
-__all__ = ["last_run", *(name for name in globals() if name.startswith("acl"))]

@@ -17,6 +17,18 @@ from ascend_sim.frozen import mutable
 from ascend_sim.numerics import canonical
 from ascend_sim.ops.arguments import TensorArg
 
+__all__ = [
+    "aclBoolArray",
+    "aclCreateBoolArray",
+    "aclCreateIntArray",
+    "aclCreateTensor",
+    "aclDestroyBoolArray",
+    "aclDestroyIntArray",
+    "aclDestroyTensor",
+    "aclIntArray",
+    "aclTensor",
+]
+
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _DTYPES = {
     aclDataType.ACL_FLOAT: "float32",
@@ -194,6 +206,3 @@ def _format_name(number: int) -> str:
         return aclFormat(number).name.removeprefix("ACL_").removeprefix("FORMAT_")
     except ValueError:
         return f"aclFormat {number}"
-
-
-__all__ = [name for name in globals() if name.startswith("acl")]

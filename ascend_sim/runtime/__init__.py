@@ -9,3 +9,21 @@ from ascend_sim.isa.memory import ValueModel
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime.recording import Recording, without_recording
 from ascend_sim.runtime.session import Outcome, run_tasks, run_values
+
+__all__ = [
+    "Allocation",
+    "Device",
+    "KernelMoves",
+    "Moved",
+    "Observer",
+    "OnProgram",
+    "Outcome",
+    "Progress",
+    "Recording",
+    "Task",
+    "Timeline",
+    "ValueModel",
+    "run_tasks",
+    "run_values",
+    "without_recording",
+]
